@@ -775,19 +775,19 @@ var all = []mutant{
 		`state != quota.Waiting`, "TestPartlyRunningGangIsRetriedWhenVictimsGrow",
 	},
 	{
-		"a gang is not retried when another gang needs less", "pkg/kube/elasticquota", "(*Manager).noteNeeds",
+		"a gang is not retried when another gang needs less", "pkg/kube/elasticquota", "(*Manager).recordNeeds",
 		`r.book.Changes() != before`,
 		`r.book.Changes() < before`, "TestGangIsRetriedWhenAnotherGangNeedsLess",
 	},
 	{
 		"eligible victims of an older quota configuration count", "pkg/kube/elasticquota", "(*Manager).activate",
-		`rights{scheduled: r.rights.scheduled}`,
-		`r.rights`, "TestVictimCheckBeforeNewQuotasDoesNotCount",
+		`victimChecks{scheduled: r.victimChecks.scheduled}`,
+		`r.victimChecks`, "TestVictimCheckBeforeNewQuotasDoesNotCount",
 	},
 	{
 		"many retries do not make victim checks rarer", "pkg/kube/elasticquota", "(*Manager).scheduleCheck",
-		`time.Duration(1+r.rights.retriedKinds/retriesPerCheck)`,
-		`time.Duration(1+r.rights.retriedKinds/retriesPerCheck*0)`, "TestManyRetriesMakeVictimChecksRarer",
+		`time.Duration(1+r.victimChecks.retriedKinds/retriesPerCheck)`,
+		`time.Duration(1+r.victimChecks.retriedKinds/retriesPerCheck*0)`, "TestManyRetriesMakeVictimChecksRarer",
 	},
 	{
 		"a pod is checked for its former quota", "pkg/kube/elasticquota", "(*Manager).gangsWithNewVictims",
@@ -832,12 +832,12 @@ var all = []mutant{
 	},
 	{
 		"a template with anti-affinity to others reuses counts", "pkg/kube/fit", "(*Memory).Count",
-		`if c.reads.apart {`,
+		`if c.reads.checksAntiAffinity {`,
 		`if false {`, "TestMemory",
 	},
 	{
 		"counts with nearby pods that keep the template off are stored", "pkg/kube/fit", "(*Memory).Count",
-		`if !c.reads.apart || !keepsOff(nodes[i]) {`,
+		`if !c.reads.checksAntiAffinity || !hasAntiAffinity(nodes[i]) {`,
 		`if true {`, "TestMemory",
 	},
 	{
@@ -872,8 +872,8 @@ var all = []mutant{
 	},
 	{
 		"interdependent members ignore closed domains", "pkg/kube/fit", "(*Trial).Fits",
-		`; closed {`,
-		`; closed && false {`, "TestClosedDomainsAreNotCounted",
+		`; isClosed {`,
+		`; isClosed && false {`, "TestClosedDomainsAreNotCounted",
 	},
 	{
 		"counts of open nodes hold in closed domains", "pkg/kube/fit", "(*Counter).openNodes",
@@ -944,14 +944,14 @@ var all = []mutant{
 		`true {`, "preempt.TestRecreatedVictimStaysOffReservedDomains",
 	},
 	{
-		"a kind in a closed domain excludes the node for all kinds", "pkg/kube/place", "(*Attempt).keepOff",
+		"a kind in a closed domain excludes the node for all kinds", "pkg/kube/place", "(*Attempt).applyClosedDomains",
 		`if all {`,
 		`if reservedFor[i] != "" {`, "preempt.TestWorkersUseFreeNodesWhenLauncherIsKeptOff",
 	},
 	{
-		"kinds with different closed domains are equal", "pkg/kube/place", "(*Attempt).sortKinds",
-		`key := likeness{c.Key(), c.ClosedDomains().Key(), ""}`,
-		`key := likeness{c.Key(), "", ""}`, "preempt.TestWorkersUseFreeNodesWhenLauncherIsKeptOff",
+		"kinds with different closed domains are equal", "pkg/kube/place", "(*Attempt).groupIntoKinds",
+		`key := kindKey{c.Key(), c.ClosedDomains().Key(), ""}`,
+		`key := kindKey{c.Key(), "", ""}`, "preempt.TestWorkersUseFreeNodesWhenLauncherIsKeptOff",
 	},
 	{
 		"attempts share nodes", "pkg/kube/place", "(*Attempt).Replace",
@@ -969,12 +969,12 @@ var all = []mutant{
 		`_ = more`, "TestInMultiples",
 	},
 	{
-		"members use victims of other quotas' members", "pkg/kube/place", "(*Attempt).takeOwned",
+		"members use victims of other quotas' members", "pkg/kube/place", "(*Attempt).capacityByOwner",
 		`if len(usableByAll) > len(own) {`,
 		`if false {`, "TestTakeOwned",
 	},
 	{
-		"members of different quotas are equal", "pkg/kube/place", "(*Attempt).sortKinds",
+		"members of different quotas are equal", "pkg/kube/place", "(*Attempt).groupIntoKinds",
 		`key.owner = a.owners.Of(d.Pod)`,
 		`_ = d`, "TestOwnedAlike",
 	},
@@ -1027,7 +1027,7 @@ var all = []mutant{
 	},
 	{
 		"the search memory holds for several quotas", "pkg/kube/preempt", "(*Preemptor).searchChanged",
-		`|| claim.SeveralQuotas())`,
+		`|| search.SeveralQuotas())`,
 		`)`, "TestFailedSearchOfSeveralQuotasIsRepeated",
 	},
 

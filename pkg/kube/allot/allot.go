@@ -1,17 +1,16 @@
-// Package allot writes ResourceClaim allocations before the members' own cycles, where these would not find them: the members share
-// the claims, or devices that suffice only if allocated together. It takes allocations back if none of these members starts.
-// It does the same for allocations of a cycle with a failed binding (Left).
+// Package allot writes ResourceClaim allocations before the members' own cycles, if these cycles would not find them: the members share
+// the claims, or devices that suffice only if allocated together. It releases an allocation if none of its members starts.
+// It does the same for allocations of a cycle with a failed binding (RecordFailedBinding).
 //
 //	written ──all users bound──────────────────────► forgotten: the claim is in use
 //	   │
-//	   └──some unbound, none with a node──► taken back; until then no pod that names the claim is planned
+//	   └──some unbound, none with a node──► released; until then no pod that names the claim is planned
 //
-// Taken back is what no pod uses: of a claim with bound users, the reservations of the other pods. Also what prevents members from
-// starting: claims for extended resources from earlier cycles (Leftover), and devices of unused claims (Idle).
+// If bound pods use a claim, only the reservations of the other pods are released. Two other things that prevent members from starting
+// are released, too: claims for extended resources from earlier cycles (RecordLeftover), and allocations of unused claims (RecordIdle).
 //
-// A mark on the claim identifies the allocation and outlives the process; the next process finds it (Find).
-// The package knows claims and pods, but no gangs and no plans: the caller says which pods have a node.
-// Invariant: an allocation that a bound pod uses is never taken back.
+// An annotation of the claim (mark) identifies the allocation, so that the next process finds it (Find). The package uses claims and pods,
+// but no gangs and no plans: the caller says which pods have a node. Invariant: an allocation that a bound pod uses is never released.
 package allot
 
 import (
@@ -46,8 +45,8 @@ type Fate uint8
 // The fates of a pod with a written allocation.
 const (
 	Deleted    Fate = iota // the pod is deleted: Kubernetes' own controller releases its claims
-	Unassigned             // it has no node
-	Assigned               // it has a reserved node
+	Unassigned             // it has no node, neither reserved nor planned
+	Assigned               // a node is reserved or planned for it
 	Bound                  // it is bound
 )
 
@@ -55,12 +54,12 @@ const (
 type User struct {
 	types.NamespacedName
 	UID types.UID
-	// Extended says that the claim was made for the pod's extended resources during binding. It is useless afterwards:
-	// DynamicResources makes a new one in each cycle, and rejects the pod while an old one exists.
+	// Extended says that the claim was made for the pod's extended resources in a cycle. After that cycle it is useless: DynamicResources
+	// makes a new one in each cycle, and rejects the pod as long as an old one exists.
 	Extended bool
 }
 
-// Allocations holds written allocations that are not in use yet. The zero Room, for a scheduler without claims, is empty.
+// Allocations records written allocations that are not in use yet. The zero value is for a scheduler without ResourceClaims.
 type Allocations struct {
 	Client kubernetes.Interface
 	Claims fwk.ResourceClaimTracker // the scheduler's view of claims
@@ -74,15 +73,16 @@ type Allocations struct {
 type allotment struct {
 	types.NamespacedName
 	uid         types.UID
-	mark        string // of the allocation; "" if unknown
+	mark        string // hash of the allocation; "" if unknown
 	users       []User
-	writing     bool
-	releasing   bool               // it is being taken back
-	deleteWhole bool               // it is deleted instead: it was made for extended resources
+	writing     bool               // Write is writing it
+	releasing   bool               // it is being released
+	deleteWhole bool               // for extended resources: deleted instead of released
 	waiting     map[string]*v1.Pod // pods that wait for the release
 }
 
-// Write writes unallocated claims as given. After an error some of them may be written.
+// Write writes the allocations of these claims, which are not allocated in the API server yet, and records them. After an error some of
+// them may be written.
 func (r *Allocations) Write(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	for _, c := range claims {
 		a := newAllotment(c)
@@ -134,9 +134,8 @@ func (r *Allocations) add(a *allotment) {
 	r.allotments[a.uid] = a
 }
 
-// RecordFailedBinding records what the cycle of a member with a failed binding may have allocated. DynamicResources removes the
-// reservation, but keeps the devices for the next try, which may be late or elsewhere. If the pod is deleted, so are the claims made for
-// it.
+// RecordFailedBinding records the claims of a member whose binding failed, so that their allocations are released. DynamicResources would
+// keep them for the next try, which may be late or on another node. If the pod is gone, claims that were made for it are not recorded.
 func (r *Allocations) RecordFailedBinding(member *v1.Pod, gone bool) {
 	if r.Claims == nil {
 		return
@@ -159,8 +158,8 @@ func (r *Allocations) RecordFailedBinding(member *v1.Pod, gone bool) {
 	}
 }
 
-// RecordLeftover records the claims for extended resources of pending members from earlier cycles, of this process or a previous one.
-// It returns whether there are any.
+// RecordLeftover records the claims for extended resources of pending members that earlier cycles, of any process, have made. It returns
+// whether there are any.
 func (r *Allocations) RecordLeftover(members []*v1.Pod) (found bool) {
 	owners := map[types.UID]bool{}
 	for _, m := range members {
@@ -185,7 +184,7 @@ func (r *Allocations) RecordLeftover(members []*v1.Pod) (found bool) {
 	return found
 }
 
-// asksExtended returns whether a pod requests resources that may be devices.
+// asksExtended returns whether a pod requests extended resources that device classes may provide.
 func asksExtended(pod *v1.Pod) bool {
 	asks := func(c v1.Container) bool {
 		for name := range c.Resources.Requests {
@@ -198,8 +197,8 @@ func asksExtended(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
 }
 
-// RecordIdle records the allocations of unschedulable members that no other pod uses. kube-scheduler releases them too for a pod without a
-// node. It returns whether there are any.
+// RecordIdle records the allocated claims of unschedulable members that restrict the nodes and that no other pod uses, and returns
+// whether there are any. kube-scheduler releases such claims, too.
 func (r *Allocations) RecordIdle(members []*v1.Pod) (found bool) {
 	if r.Claims == nil {
 		return false
@@ -255,8 +254,8 @@ func (r *Allocations) has(claim types.UID) bool {
 	return r.allotments[claim] != nil
 }
 
-// write writes one claim: first its mark and finalizer, which need a separate update, then its status.
-// A process that ends in between leaves an unallocated claim, as DynamicResources does.
+// write writes one claim: first its mark and finalizer, which need a separate update, then its status with the allocation.
+// If the process ends between these, the claim is unallocated, as with DynamicResources.
 func (r *Allocations) write(ctx context.Context, want *resourceapi.ResourceClaim) error {
 	api := r.Client.ResourceV1().ResourceClaims(want.Namespace)
 	current, err := r.Claims.Get(want.Namespace, want.Name)
@@ -299,10 +298,10 @@ func (r *Allocations) write(ctx context.Context, want *resourceapi.ResourceClaim
 	})
 }
 
-// assume shows the written claim to the scheduler before the watch does. An error means that the scheduler has a newer one.
+// assume gives the written claim to the scheduler's claim tracker before the watch does. On an error the tracker has a newer claim.
 func (r *Allocations) assume(c *resourceapi.ResourceClaim) { _ = r.Claims.AssumeClaimAfterAPICall(c) }
 
-// markOf returns a hash of the allocation, to recognize a later one by another writer.
+// markOf returns a hash of the allocation. An allocation by another writer has another hash.
 func markOf(a *resourceapi.AllocationResult) string {
 	h := fnv.New64a()
 	for i := range a.Devices.Results {
@@ -316,24 +315,25 @@ func markOf(a *resourceapi.AllocationResult) string {
 	return strconv.FormatUint(h.Sum64(), 16)
 }
 
-// AllocatedByMuster returns whether the claim's allocation was written by Muster, in this process or another one.
+// AllocatedByMuster returns whether Muster, in this process or another one, has written the claim's allocation.
 func AllocatedByMuster(c *resourceapi.ResourceClaim) bool {
 	mark, ok := c.Annotations[scheduling.AnnotationAllocatedAhead]
 	return ok && c.Status.Allocation != nil && mark == markOf(c.Status.Allocation)
 }
 
 // FindIn is Find for all claims. The error is the lister's.
-func (r *Allocations) FindIn(claims resourcelisters.ResourceClaimLister, ours func(of User, waits bool) bool) error {
+func (r *Allocations) FindIn(claims resourcelisters.ResourceClaimLister, owns func(of User, waits bool) bool) error {
 	all, err := claims.List(labels.Everything())
 	if err == nil {
-		r.Find(all, ours)
+		r.Find(all, owns)
 	}
 	return err
 }
 
-// Find records claims that an earlier process may have written for our pending pods: marked claims, even if their pods are deleted,
-// and allocations by DynamicResources for a member that was never bound.
-func (r *Allocations) Find(claims []*resourceapi.ResourceClaim, ours func(of User, waits bool) bool) {
+// Find records the claims that an earlier process may have allocated for pending pods: claims with a mark, even if their pods are deleted,
+// and claims that DynamicResources allocated for a member that was never bound. owns returns whether a user is a pod of this process; with
+// waits it must still be pending.
+func (r *Allocations) Find(claims []*resourceapi.ResourceClaim, owns func(of User, waits bool) bool) {
 	for _, c := range claims {
 		notPod := func(ref resourceapi.ResourceClaimConsumerReference) bool { return !isPod(ref) }
 		if c.Status.Allocation == nil || slices.ContainsFunc(c.Status.ReservedFor, notPod) {
@@ -341,7 +341,7 @@ func (r *Allocations) Find(claims []*resourceapi.ResourceClaim, ours func(of Use
 		}
 		a, ahead := newAllotment(c), AllocatedByMuster(c)
 		hadUsers := len(a.users) > 0
-		a.users = slices.DeleteFunc(a.users, func(u User) bool { return !ours(u, !ahead) }) // other users keep it
+		a.users = slices.DeleteFunc(a.users, func(u User) bool { return !owns(u, !ahead) }) // other users keep it
 		if len(a.users) > 0 || ahead && !hadUsers {
 			r.add(a)
 		}
@@ -352,15 +352,15 @@ func isPod(ref resourceapi.ResourceClaimConsumerReference) bool {
 	return ref.APIGroup == "" && ref.Resource == "pods"
 }
 
-// Any returns whether any allocation is not in use yet.
+// Any returns whether any allocation is recorded.
 func (r *Allocations) Any() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.allotments) > 0
 }
 
-// Review forgets allocations in use, and lists the claims to take back: some user is not bound, and no user has a node.
-// Each is listed once.
+// Review removes the records of allocations in use: all users are bound. It returns the claims to release: some user is not bound, and
+// no user is assigned. It returns each claim once; KeepIfNeeded or TakeBack must follow.
 func (r *Allocations) Review(fate func(User) Fate) (listed []types.UID) {
 	r.mu.Lock()
 	var candidates []*allotment
@@ -386,10 +386,10 @@ func (r *Allocations) Review(fate func(User) Fate) (listed []types.UID) {
 	return listed
 }
 
-// KeepIfNeeded returns whether a listed claim must stay, because a user got a node during Review, and the pods that waited for the release.
-// The claim then counts as not listed. Call it before TakeBack.
+// KeepIfNeeded returns whether a claim from Review must not be released, because a user was assigned a node since. It also returns the pods
+// that waited for the release. Review may then return the claim again. Call it before TakeBack.
 //
-// A pod that gets a node calls Waits afterwards. So it waits, or Keep sees it.
+// A pod that is assigned a node calls WaitForRelease afterwards. So either that pod waits, or KeepIfNeeded sees its node.
 func (r *Allocations) KeepIfNeeded(claim types.UID, fate func(User) Fate) (kept bool, waiting map[string]*v1.Pod) {
 	r.mu.Lock()
 	a := r.allotments[claim]
@@ -407,7 +407,7 @@ func (r *Allocations) KeepIfNeeded(claim types.UID, fate func(User) Fate) (kept 
 	return true, waiting
 }
 
-// fates returns the fates of the users. If one is Comes, the rest may be missing.
+// fates returns which fates the users have. If one is Assigned, others may be missing.
 func (a *allotment) fates(fate func(User) Fate) (found [Bound + 1]bool) {
 	for _, u := range a.users {
 		if found[fate(u)] = true; found[Assigned] {
@@ -417,12 +417,12 @@ func (a *allotment) fates(fate func(User) Fate) (found [Bound + 1]bool) {
 	return found
 }
 
-// WaitForRelease returns a claim of the members that is being taken back, and records pod as waiting for it; "" if there is none.
+// WaitForRelease returns the key of a claim of the members that is being released, and records pod as waiting for it; "" if there is none.
 func (r *Allocations) WaitForRelease(pod *v1.Pod, members []*v1.Pod) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.allotments {
-		if a.releasing && slices.ContainsFunc(members, a.named) {
+		if a.releasing && slices.ContainsFunc(members, a.usesClaim) {
 			if a.waiting == nil {
 				a.waiting = map[string]*v1.Pod{}
 			}
@@ -433,8 +433,8 @@ func (r *Allocations) WaitForRelease(pod *v1.Pod, members []*v1.Pod) string {
 	return ""
 }
 
-// named returns whether a pod names the claim, or the claim was made for it.
-func (a *allotment) named(pod *v1.Pod) bool {
+// usesClaim returns whether a pod names the claim, or the claim was made for it.
+func (a *allotment) usesClaim(pod *v1.Pod) bool {
 	if pod.Namespace != a.Namespace {
 		return false
 	}
@@ -449,10 +449,10 @@ func (a *allotment) named(pod *v1.Pod) bool {
 	return false
 }
 
-// TakeBack releases a claim listed by Review: it removes the reservations of users that are not bound, and deallocates the claim
-// if no reservation remains. Forget follows unless there is an error.
+// TakeBack releases a claim from Review: it removes the reservations of users that are not bound, and the allocation if no reservation
+// remains. If there is no error, Forget must follow.
 //
-// An unallocated claim loses its mark: a late request to write it then fails with a conflict.
+// It removes the mark of an unallocated claim, so that a late request to write that claim fails with a conflict.
 func (r *Allocations) TakeBack(ctx context.Context, claim types.UID) error {
 	r.mu.Lock()
 	a := r.allotments[claim]
@@ -493,8 +493,8 @@ func (r *Allocations) TakeBack(ctx context.Context, claim types.UID) error {
 	})
 }
 
-// deleteClaim deletes a claim for the extended resources of pods, unless one of these pods is bound with it.
-// It returns an error while the scheduler still sees the claim: the pod would be rejected again.
+// deleteClaim deletes a claim for extended resources, unless its pod is bound.
+// It returns an error as long as the scheduler still has the claim, because the pod would be rejected again.
 func (r *Allocations) deleteClaim(ctx context.Context, a *allotment) error {
 	api := r.Client.ResourceV1().ResourceClaims(a.Namespace)
 	gone := false
@@ -528,7 +528,7 @@ func (r *Allocations) deleteClaim(ctx context.Context, a *allotment) error {
 	return nil
 }
 
-// ignored returns err unless it is of a kind.
+// ignored returns err, or nil if kind returns true for it.
 func ignored(err error, kind func(error) bool) error {
 	if kind(err) {
 		return nil
@@ -546,7 +546,7 @@ func (r *Allocations) unmark(ctx context.Context, a *allotment, c *resourceapi.R
 	return err
 }
 
-// users returns the reservations of a claim that must stay; see isStillUsed.
+// users returns the entries of a claim's ReservedFor that must remain; see isStillUsed.
 func (r *Allocations) users(
 	ctx context.Context, a *allotment, c *resourceapi.ResourceClaim,
 ) (all []resourceapi.ResourceClaimConsumerReference, err error) {
@@ -562,7 +562,7 @@ func (r *Allocations) users(
 	return all, nil
 }
 
-// isStillUsed returns whether a reservation of a claim must stay: it is for a bound pod, or for an object that is no user in the record.
+// isStillUsed returns whether an entry of a claim's ReservedFor must remain: it is for a bound pod, or not for one of the recorded users.
 func (r *Allocations) isStillUsed(ctx context.Context, a *allotment, ref resourceapi.ResourceClaimConsumerReference) (bool, error) {
 	if !isPod(ref) || !slices.ContainsFunc(a.users, func(u User) bool { return u.UID == ref.UID }) {
 		return true, nil
@@ -577,7 +577,7 @@ func (r *Allocations) isStillUsed(ctx context.Context, a *allotment, ref resourc
 	return pod.UID == ref.UID && pod.Spec.NodeName != "", nil
 }
 
-// Forget removes a claim that was taken back and returns the pods that waited. It keeps a claim that was written again.
+// Forget removes the record of a released claim, and returns the pods that waited. It keeps the record of a claim that was written again.
 func (r *Allocations) Forget(claim types.UID) (waiting map[string]*v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

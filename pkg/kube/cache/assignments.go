@@ -11,10 +11,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// AnyPlaces says whether any assignment is not assumed by the scheduler yet.
+// AnyPlaces returns whether any member has a node assignment that the scheduler has not assumed yet.
 func (c *Cache) AnyPlaces() bool { return read(c, func() bool { return c.book.AnyPlaces() }) }
 
-// Reserves says whether a pod's group has an assignment on a node.
+// Reserves returns whether the pod, or another member of its group, is assigned to the node.
 func (c *Cache) Reserves(node string, pod *v1.Pod) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -22,7 +22,7 @@ func (c *Cache) Reserves(node string, pod *v1.Pod) bool {
 	return slices.ContainsFunc(c.book.PlacesOn(node), func(key string) bool { return key == self || c.book.SameGroup(key, self) })
 }
 
-// PlacesIn is PlacesOn for all nodes of a tree, by index. Nodes without such members are left out.
+// PlacesIn returns PlacesOn for all nodes of a tree, by node index. Nodes without such members are left out.
 func (c *Cache) PlacesIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 	if !c.AnyPlaces() {
 		return nil
@@ -38,46 +38,45 @@ func (c *Cache) PlacesIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 	return out
 }
 
-// PlacesOn returns the members of other groups with an assignment on the node that pod must respect: those of equal
-// or higher priority, except those that were planned beside it.
+// PlacesOn returns the members of other groups that are assigned to the node and that pod must respect: members of equal or higher
+// priority, except members whose reservation was made after pod's assignment.
 func (c *Cache) PlacesOn(node string, pod *v1.Pod) []*v1.Pod {
 	return read(c, func() []*v1.Pod { return c.placesOn(node, pod) })
 }
 
-// placesOn is PlacesOn with c.mu held.
+// placesOn is PlacesOn with c.mu locked.
 func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 	self := convert.PodKey(pod)
 	for _, key := range c.book.PlacesOn(node) {
 		if key == self || c.book.SameGroup(key, self) {
 			continue
 		}
-		if p := c.assignedPod(key); p != nil && c.Priority(p) >= c.Priority(pod) && !c.comesBeside(p, pod) {
+		if p := c.assignedPod(key); p != nil && c.Priority(p) >= c.Priority(pod) && !c.reservedAfter(p, pod) {
 			others = append(others, p)
 		}
 	}
 	return others
 }
 
-// ReservedAfter says whether pod has a reservation that was made after other's assignment, at equal priority. Then
-// other goes first.
+// ReservedAfter returns whether both pods have equal priority and pod's reservation was made after other's assignment. Then other need not
+// respect pod's reservation.
 func (c *Cache) ReservedAfter(pod, other *v1.Pod) bool {
-	return read(c, func() bool { return c.comesBeside(pod, other) })
+	return read(c, func() bool { return c.reservedAfter(pod, other) })
 }
 
-// comesBeside is ComesBeside with c.mu held.
-func (c *Cache) comesBeside(pod, other *v1.Pod) bool {
+// reservedAfter is ReservedAfter with c.mu locked.
+func (c *Cache) reservedAfter(pod, other *v1.Pod) bool {
 	return c.Priority(pod) == c.Priority(other) && c.book.ReservedAfter(convert.PodKey(pod), convert.PodKey(other))
 }
 
-// Siblings says whether two pods are different members of one group.
+// Siblings returns whether two pods are different members of one group.
 func (c *Cache) Siblings(pod, other *v1.Pod) bool {
 	return read(c, func() bool {
 		return pod.UID != other.UID && c.book.SameGroup(convert.PodKey(pod), convert.PodKey(other))
 	})
 }
 
-// SiblingsOn returns the pod and the members of its group with an assignment on the node that are not assumed, in
-// queue order.
+// SiblingsOn returns, in queue order, the pod and the members of its group that are assigned to the node and not assumed yet.
 func (c *Cache) SiblingsOn(node string, pod *v1.Pod) []*v1.Pod {
 	self := convert.PodKey(pod)
 	all := []*v1.Pod{pod}
@@ -97,8 +96,8 @@ func (c *Cache) SiblingsOn(node string, pod *v1.Pod) []*v1.Pod {
 	return all
 }
 
-// ReservedIn returns, by node index, the members of other groups with a reservation. A surplus pod must respect
-// them, whatever their priority.
+// ReservedIn returns, by node index, the members of other groups with a reservation, whatever their priority. Surplus members must respect
+// them.
 func (c *Cache) ReservedIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -120,8 +119,8 @@ type ReservedNode struct {
 	Node string
 }
 
-// FarReservations returns the reservations of other groups for members of equal or higher priority whose constraints may
-// exclude the pod from other nodes; with all, every reservation for members of such priority. It returns nil if there are none.
+// FarReservations returns the reservations of other groups' members of equal or higher priority that have anti-affinity beyond their node.
+// With all, it returns the reservations of all members of such priority. It returns nil if there are none.
 func (c *Cache) FarReservations(pod *v1.Pod, all bool) (out []ReservedNode) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -134,14 +133,14 @@ func (c *Cache) FarReservations(pod *v1.Pod, all bool) (out []ReservedNode) {
 		if p == nil || !all && !convert.KeepsOffAfar(p) || key == self || c.book.SameGroup(key, self) {
 			continue
 		}
-		if c.Priority(p) >= c.Priority(pod) && !c.comesBeside(p, pod) {
+		if c.Priority(p) >= c.Priority(pod) && !c.reservedAfter(p, pod) {
 			out = append(out, ReservedNode{p, source.GangOf(p), node})
 		}
 	}
 	return out
 }
 
-// SameGroup says whether two pods belong to one group.
+// SameGroup returns whether two pods are members of one group.
 func (c *Cache) SameGroup(a, b *v1.Pod) bool {
 	return read(c, func() bool { return c.book.SameGroup(convert.PodKey(a), convert.PodKey(b)) })
 }

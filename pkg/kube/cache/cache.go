@@ -1,11 +1,11 @@
-// Package cache turns what the API server reports into the topology tree and the gang book. It owns both, with one
-// lock and one clock. It knows the objects of all integrations. It must not know how gangs are placed.
+// Package cache turns the objects of the API server into the topology tree and the gang book, which it protects with one lock. It reads the
+// objects of all integrations. It does not place gangs.
 //
 //	informers ──► handlers ──► book.Apply(event, now) ──► effects ──► Do
-//	                      └──► topology, updated when it is asked for after a change
+//	                      └──► topology, rebuilt at the first use after a change
 //
-// Invariant: effects are carried out without the lock. The scheduler calls the cache with its queue locked, so the
-// cache must not call the queue while it holds the lock.
+// Invariant: effects are carried out with c.mu unlocked. The scheduler calls the cache with its queue locked, so the cache must not call
+// the queue with c.mu locked.
 package cache
 
 import (
@@ -33,28 +33,26 @@ import (
 type Options struct {
 	// Aware enables topology; without it every gang is placed without topology.
 	Aware bool
-	// Limits may change at run time: Configure.
+	// Limits may change at run time: see Configure.
 	Limits
 	Clock clock.WithTicker
-	// Leading says whether this process schedules; a standby only watches. It is asked until it returns true: a
-	// process that loses leadership exits.
+	// Leading returns whether this process is the leader and schedules; a standby only watches. It is called until it returns true: a process
+	// that loses leadership exits.
 	Leading func() bool
 	// Do carries out effects.
 	Do func([]gang.Effect)
 	// Note publishes an event about an object; it must not block.
 	Note func(Note)
-	// Free is called with a pending pod that left its gang, because no event retries it. nil disables the call.
+	// Free is called with a pending pod whose labels name no gang any more, so that it is retried; nil disables the call.
 	Free func(*v1.Pod)
-	// Leaves says whether a pod is being evicted, which may not be visible yet; nil means none is. It must not call
-	// the cache.
+	// Leaves returns whether a pod is being evicted, which its object may not show yet. nil is no pod. It must not call the cache.
 	Leaves func(*v1.Pod) bool
-	// Lacks returns a missing object that a pod names and that keeps it out of the queue; "" if none. nil means
-	// none is missing. It must not call the cache.
+	// Lacks returns an object that a pod names, that does not exist, and that keeps the pod out of the queue; "" if none is missing. nil is
+	// "" for all pods. It must not call the cache.
 	Lacks func(*v1.Pod) string
 	// Ticked is called after each tick of the book; nil disables the call.
 	Ticked func()
-	// ExtraResource are resources of other components that are read through the same client. Their first lists are part of
-	// what must have been seen.
+	// ExtraResources are resources of other components that the cache also watches. The cache opens only after they were listed.
 	ExtraResources []ExtraResource
 }
 
@@ -72,52 +70,52 @@ type Note struct {
 	Message string
 }
 
-// Cache owns the tree and the book.
+// Cache has the topology tree, the gang book, and the objects that these are made from.
 type Cache struct {
 	Options
-	open       atomic.Bool  // everything was seen once, and this process leads
-	firstAsked atomic.Int64 // when Resuming was first asked before that, in Unix nanoseconds
+	open       atomic.Bool  // all objects were listed once, and this process is the leader
+	firstAsked atomic.Int64 // when Resuming was first called before that, in Unix nanoseconds
 
 	rivals rivals
 
-	mu               sync.RWMutex
-	book             *gang.Book
-	serves           map[string]bool // scheduler names of our profiles
-	gangs            map[gang.Ref]*record
-	owners           map[source.OwnerKey]*source.Owned
-	owned            map[source.OwnerKey]map[gang.Ref]bool        // by owner
-	childOwners      map[source.OwnerKey]map[source.OwnerKey]bool // by parent
-	jobs             map[source.OwnerKey]map[gang.Ref]bool        // gangs of another API with members that are pods of a Job, by this Job
-	named            map[string]map[gang.Ref]bool                 // by namespace/name
-	elsewhere        map[gang.Ref]map[string]string               // for each gang that a controller meant: pod -> the other gang that it names
-	denied           map[schema.GroupVersionResource]bool         // resources without read permission
-	kinds            map[string]ownerKind
-	laterServed      bool                         // the API server may serve further resources later
-	pods             map[string]*v1.Pod           // members of gangs
-	farReaching      int                          // number of pods with a constraint that reaches beyond their node
-	templates        map[*v1.Pod]Template         // of pending members
-	onNode           map[string]map[string]bool   // bound members, by node
-	nominated        map[string]string            // nominated pods of any kind, and the node
-	singles          map[string]singleReservation // pods without a gang that have a reserved node
-	foundNominations map[string]string            // members that were nominated at the start, and the node
-	bereft           []LostReservation            // groups for which an earlier process may have reserved future members
-	strays           map[string]*stray            // pods without a gang that may have meant one
-	nodes            map[string]*v1.Node
-	deletedNodes     map[string]bool // deleted nodes that a snapshot may still hold
-	losses           []loss          // recently deleted members, the oldest first
-	network          network.Spec
-	unused           map[string]*koordinator.ClusterNetworkTopology // topologies with another name
-	movedNodes       map[string]bool                                // nodes changed since the last tree
-	allMoved         bool                                           // all nodes changed, because the layers did
-	changes          uint64                                         // counts changes of the network
-	priorities       sync.Map                                       // by UID, priorities of members whose gang's object overrides theirs
-	current          atomic.Pointer[Topology]                       // nil after a change
+	mu                 sync.RWMutex
+	book               *gang.Book
+	serves             map[string]bool // scheduler names of our profiles
+	gangs              map[gang.Ref]*record
+	owners             map[source.OwnerKey]*source.Owned
+	owned              map[source.OwnerKey]map[gang.Ref]bool        // by owner
+	childOwners        map[source.OwnerKey]map[source.OwnerKey]bool // by parent
+	jobs               map[source.OwnerKey]map[gang.Ref]bool        // gangs of other APIs whose members are pods of a Job, by this Job
+	named              map[string]map[gang.Ref]bool                 // by namespace/name
+	otherGangNames     map[gang.Ref]map[string]string               // by gang that a pod is made for: pod -> the other gang that it names
+	denied             map[schema.GroupVersionResource]bool         // resources without read permission
+	kinds              map[string]ownerKind
+	laterServed        bool                         // the API server may serve further resources later
+	pods               map[string]*v1.Pod           // members of gangs
+	farReaching        int                          // number of pods with a constraint that reaches beyond their node
+	templates          map[*v1.Pod]Template         // of pending members
+	onNode             map[string]map[string]bool   // bound members, by node
+	nominated          map[string]string            // nominated pods of any kind, and the node
+	singleReservations map[string]singleReservation // pods without a gang that have a reserved node
+	nominationsAtStart map[string]string            // members that were nominated at the start, and the node
+	lostReservations   []LostReservation            // groups for which an earlier process may have reserved future members
+	strays             map[string]*stray            // pods without a gang that may have meant one
+	nodes              map[string]*v1.Node
+	deletedNodes       map[string]bool // deleted nodes that a snapshot may still hold
+	losses             []loss          // recently deleted members, the oldest first
+	network            network.Spec
+	unused             map[string]*koordinator.ClusterNetworkTopology // topologies with another name
+	movedNodes         map[string]bool                                // nodes changed since the last tree
+	allMoved           bool                                           // all nodes changed, because the layers did
+	changes            uint64                                         // counts changes of the network
+	priorities         sync.Map                                       // by UID, priorities of members whose gang's object overrides theirs
+	current            atomic.Pointer[Topology]                       // nil after a change
 
-	building sync.Mutex     // held while a tree is built; taken before mu
-	tree     *topology.Tree // the latest
+	building sync.Mutex     // locked while a tree is built; locked before mu
+	tree     *topology.Tree // the latest one
 }
 
-// Limits are what users configure for all gangs. c.mu guards those of a Cache.
+// Limits are settings for all gangs. c.mu guards the Limits of a Cache.
 type Limits struct {
 	// Leave is how long a reservation found after a restart waits for victims.
 	Leave time.Duration
@@ -128,10 +126,10 @@ type Limits struct {
 	Starve time.Duration
 }
 
-// Patience returns how long a victim is waited for beyond its grace period.
+// Patience returns how long after its grace period a victim may still exist before its reservation is dropped.
 func (c *Cache) Patience() time.Duration { return read(c, func() time.Duration { return c.Leave }) }
 
-// Configure sets new limits. Gangs without limits of their own follow; a wait that has begun keeps its end.
+// Configure sets new limits, and applies them to gangs without limits of their own. A wait that has begun keeps its end.
 func (c *Cache) Configure(l Limits) {
 	c.mu.Lock()
 	old := c.Limits
@@ -148,38 +146,38 @@ func (c *Cache) Configure(l Limits) {
 	c.carryOut(effects)
 }
 
-// New returns an empty Cache. No gang enters the scheduler before Start has seen everything once.
+// New returns an empty Cache. No gang enters the scheduler until Start was called and all objects were listed.
 func New(o Options) *Cache {
 	book := gang.New(topology.CompareNames)
 	book.Starve = o.Starve
 	return &Cache{
-		Options:          o,
-		book:             book,
-		serves:           map[string]bool{},
-		gangs:            map[gang.Ref]*record{},
-		owners:           map[source.OwnerKey]*source.Owned{},
-		owned:            map[source.OwnerKey]map[gang.Ref]bool{},
-		childOwners:      map[source.OwnerKey]map[source.OwnerKey]bool{},
-		jobs:             map[source.OwnerKey]map[gang.Ref]bool{},
-		named:            map[string]map[gang.Ref]bool{},
-		elsewhere:        map[gang.Ref]map[string]string{},
-		denied:           map[schema.GroupVersionResource]bool{},
-		kinds:            map[string]ownerKind{},
-		pods:             map[string]*v1.Pod{},
-		templates:        map[*v1.Pod]Template{},
-		onNode:           map[string]map[string]bool{},
-		nominated:        map[string]string{},
-		singles:          map[string]singleReservation{},
-		foundNominations: map[string]string{},
-		strays:           map[string]*stray{},
-		nodes:            map[string]*v1.Node{},
-		deletedNodes:     map[string]bool{},
-		unused:           map[string]*koordinator.ClusterNetworkTopology{},
-		tree:             topology.Build(nil, nil),
+		Options:            o,
+		book:               book,
+		serves:             map[string]bool{},
+		gangs:              map[gang.Ref]*record{},
+		owners:             map[source.OwnerKey]*source.Owned{},
+		owned:              map[source.OwnerKey]map[gang.Ref]bool{},
+		childOwners:        map[source.OwnerKey]map[source.OwnerKey]bool{},
+		jobs:               map[source.OwnerKey]map[gang.Ref]bool{},
+		named:              map[string]map[gang.Ref]bool{},
+		otherGangNames:     map[gang.Ref]map[string]string{},
+		denied:             map[schema.GroupVersionResource]bool{},
+		kinds:              map[string]ownerKind{},
+		pods:               map[string]*v1.Pod{},
+		templates:          map[*v1.Pod]Template{},
+		onNode:             map[string]map[string]bool{},
+		nominated:          map[string]string{},
+		singleReservations: map[string]singleReservation{},
+		nominationsAtStart: map[string]string{},
+		strays:             map[string]*stray{},
+		nodes:              map[string]*v1.Node{},
+		deletedNodes:       map[string]bool{},
+		unused:             map[string]*koordinator.ClusterNetworkTopology{},
+		tree:               topology.Build(nil, nil),
 	}
 }
 
-// read returns the result of f under the read lock.
+// read returns the result of f, which it calls with c.mu locked for reading.
 func read[T any](c *Cache, f func() T) T {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -196,8 +194,8 @@ func (c *Cache) Serve(schedulerName string) {
 // openWait is how long pods without a gang wait for the cache to open.
 const openWait = 10 * time.Second
 
-// Resuming says whether pods without a gang must wait for partially bound gangs, or for the cache to open. The
-// latter wait is limited by openWait.
+// Resuming returns whether pods without a gang must wait: for gangs that were partially bound at the start, or, for at most openWait, until
+// the cache opens.
 func (c *Cache) Resuming() bool {
 	if !c.open.Load() {
 		now := c.Clock.Now().UnixNano()
@@ -207,7 +205,7 @@ func (c *Cache) Resuming() bool {
 	return read(c, c.book.Resuming)
 }
 
-// Serves says whether a profile of this process schedules the pod.
+// Serves returns whether a profile of this process schedules the pod.
 func (c *Cache) Serves(pod *v1.Pod) bool {
 	return read(c, func() bool { return c.serves[pod.Spec.SchedulerName] })
 }
@@ -220,8 +218,8 @@ func (c *Cache) Handle(ev gang.Event) {
 	c.carryOut(effects)
 }
 
-// HandleHeld brings a member to the barrier. It returns whether the member may bind at once, or why it must go back. If it must wait,
-// open is false and reason is "".
+// HandleHeld records that a member has arrived at Permit. It returns whether the member may bind at once (open), or why it must be requeued
+// (reason). If the member must wait, open is false and reason is "".
 func (c *Cache) HandleHeld(p *v1.Pod) (open bool, reason string) {
 	pod := convert.PodKey(p)
 	c.mu.Lock()
@@ -243,7 +241,7 @@ func (c *Cache) HandleHeld(p *v1.Pod) (open bool, reason string) {
 	return open, reason
 }
 
-// Forget drops a reservation that cannot be kept.
+// Forget drops the reservation of a group, for the reason why.
 func (c *Cache) Forget(group gang.Ref, why string) {
 	c.mu.Lock()
 	effects := c.book.Forget(group, why)
@@ -257,10 +255,10 @@ func (c *Cache) carryOut(effects []gang.Effect) {
 	}
 }
 
-// tickEvery is how often waits are checked. It limits how late a timeout is.
+// tickEvery is how often the book checks its timeouts. A timeout may be late by as much.
 const tickEvery = time.Second
 
-// tick tells the book that time passes.
+// tick sends the book an event every tickEvery, until ctx is done.
 func (c *Cache) tick(ctx context.Context) {
 	t := c.Clock.NewTicker(tickEvery)
 	defer t.Stop()
@@ -280,14 +278,14 @@ func (c *Cache) tick(ctx context.Context) {
 	}
 }
 
-// Admit says whether a pod of a gang may enter the scheduling queue, or else what it waits for.
+// Admit returns whether a member of a gang may enter the scheduling queue. If it may not, why says what it waits for.
 func (c *Cache) Admit(pod *v1.Pod) (ok bool, why string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.admit(pod)
 }
 
-// admit is Admit with c.mu held.
+// admit is Admit with c.mu locked.
 func (c *Cache) admit(pod *v1.Pod) (ok bool, why string) {
 	if !c.open.Load() {
 		return false, "the scheduler has not seen all objects yet"
@@ -295,18 +293,18 @@ func (c *Cache) admit(pod *v1.Pod) (ok bool, why string) {
 	return c.book.Admit(convert.PodKey(pod))
 }
 
-// StartTogether returns the gangs that take part in the next plan of ref's group; nil if it cannot start, whatever capacity is free.
+// StartTogether returns the gangs in the next plan of ref's group; nil if the group cannot start, whatever capacity is free.
 func (c *Cache) StartTogether(ref gang.Ref) []gang.Ref {
 	return read(c, func() []gang.Ref { return c.book.StartTogether(ref) })
 }
 
-// Seat returns a member's assignment in the plan of its group; the zero value for none.
+// Seat returns a member's node assignment in the plan of its group; the zero value for none.
 func (c *Cache) Seat(pod *v1.Pod) gang.NodeAssignment {
 	return read(c, func() gang.NodeAssignment { return c.book.NodeAssignment(convert.PodKey(pod)) })
 }
 
-// Tried returns the group of a pod, whether a plan was ever searched in the pod's cycle, and whether the group
-// waits for its victims.
+// Tried returns the group of a pod and whether it waits for its victims (reserved). tried is whether a plan was ever searched in this pod's
+// scheduling cycle.
 func (c *Cache) Tried(pod *v1.Pod) (group gang.Ref, tried, reserved bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -314,16 +312,17 @@ func (c *Cache) Tried(pod *v1.Pod) (group gang.Ref, tried, reserved bool) {
 	return group, c.book.Tried(convert.PodKey(pod)), c.book.Reserved(group)
 }
 
-// Step says how far the member of that name and UID is on its way to its node; gang.NotAssumed if there is no such member.
+// Step returns how far the scheduler is with the member of that name and UID: assumed, binding or bound. It returns gang.NotAssumed if
+// there is no such member.
 func (c *Cache) Step(pod, uid string) gang.Step {
 	return read(c, func() gang.Step { return c.book.Step(pod, uid) })
 }
 
-// Place returns the node that a member is assigned, "" for none, and whether the plan is confirmed. For a pod without a
-// gang it returns the reserved node, which is never confirmed.
+// Place returns the node to which a member is assigned, "" for none, and whether the plan is confirmed. For a pod without a gang it returns
+// its reserved node, which is never confirmed.
 func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {
 	c.mu.RLock()
-	at, alone := c.singles[convert.PodKey(pod)]
+	at, alone := c.singleReservations[convert.PodKey(pod)]
 	c.mu.RUnlock()
 	if alone && at.pod.UID == pod.UID {
 		return at.node, false
@@ -332,17 +331,17 @@ func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {
 	return seat.Node, seat.Confirmed
 }
 
-// Reserved says whether a group waits for its victims to terminate.
+// Reserved returns whether a group has a reservation: it waits for its victims to terminate.
 func (c *Cache) Reserved(group gang.Ref) bool {
 	return read(c, func() bool { return c.book.Reserved(group) })
 }
 
-// DoesWithout says whether the gang's group has what it needs without the gang.
+// DoesWithout returns whether the gang's group has all gangs that it needs without this one.
 func (c *Cache) DoesWithout(ref gang.Ref) bool {
 	return read(c, func() bool { return c.book.IsOptionalNow(ref) })
 }
 
-// AwaitsMembers says whether members of a group have a reserved or planned node and no binding yet.
+// AwaitsMembers returns whether members of a group have a reserved or planned node and are not bound yet.
 func (c *Cache) AwaitsMembers(group gang.Ref) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -353,7 +352,7 @@ func (c *Cache) AwaitsMembers(group gang.Ref) bool {
 	return ok && slices.ContainsFunc(g.Pending, func(m gang.Member) bool { return g.Places[m.Pod] != "" })
 }
 
-// HasPlace says whether a pod has an assignment in a plan.
+// HasPlace returns whether a member of a gang has a node assignment. It returns false for pods without a gang.
 func (c *Cache) HasPlace(pod *v1.Pod) bool {
 	if source.GangOf(pod).IsZero() {
 		return false
@@ -362,17 +361,17 @@ func (c *Cache) HasPlace(pod *v1.Pod) bool {
 	return node != ""
 }
 
-// HasNode says whether a member of a gang has an assignment or a node.
+// HasNode returns whether a member of a gang has a node assignment or is bound.
 func (c *Cache) HasNode(pod *v1.Pod) bool {
 	return read(c, func() bool { return c.book.HasNode(convert.PodKey(pod)) })
 }
 
-// Starves says whether capacity is held for a starving group.
+// Starves returns whether a group has a capacity hold because it starves.
 func (c *Cache) Starves(group gang.Ref) bool {
 	return read(c, func() bool { return c.book.HoldsCapacity(group) })
 }
 
-// Follow enables the effect Moved.
+// Follow makes the book produce the effect Moved.
 func (c *Cache) Follow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,7 +31,7 @@ func open(t testing.TB) (*Cache, *[]gang.Effect, *[]Note) {
 		Note: func(n Note) { notes = append(notes, n) },
 	})
 	c.Serve("muster-scheduler")
-	c.ready()
+	c.openCache()
 	return c, &effects, &notes
 }
 
@@ -99,7 +99,7 @@ func TestBeforeEverythingWasSeen(t *testing.T) {
 	c.setPod(member("p0"))
 	c.setPod(member("p1"))
 	require.Equal(t, "the scheduler has not seen all objects yet", c.why(t, member("p0")))
-	c.ready()
+	c.openCache()
 	require.Empty(t, c.why(t, member("p0")))
 }
 
@@ -165,7 +165,7 @@ func TestRestartReadsProgressOfGangs(t *testing.T) {
 				cache.setPod(p)
 			}
 			cache.setObject(ref("a"), pg, source.More{})
-			cache.ready()
+			cache.openCache()
 			require.Equal(t, c.want, cache.why(t, member("p3")))
 		})
 	}
@@ -456,7 +456,7 @@ func TestUnknownKeysFromBefore(t *testing.T) {
 	c.open.Store(false)
 	c.setPod(member("p", func(p *v1.Pod) { p.Labels, p.Annotations[scheduling.GangDomain+"nam"] = nil, "x" }))
 	require.Empty(t, *notes)
-	c.ready()
+	c.openCache()
 	require.Len(t, *notes, 1)
 }
 
@@ -541,7 +541,7 @@ func TestNominationsBecomeAReservation(t *testing.T) {
 	c.setObject(ref("a"), podGroup("1"), source.More{})
 	c.setPod(member("p0", nominated("n0")))
 	c.setPod(member("p1", nominated("n1")))
-	c.ready()
+	c.openCache()
 	node, confirmed := c.Place(member("p1"))
 	require.Equal(t, "n1", node)
 	require.False(t, confirmed)
@@ -557,7 +557,7 @@ func TestOneNominationOfTwoIsNone(t *testing.T) {
 	c.setObject(ref("a"), podGroup("1"), source.More{})
 	c.setPod(member("p0", func(p *v1.Pod) { p.Status.NominatedNodeName = "n0" }))
 	c.setPod(member("p1"))
-	c.ready()
+	c.openCache()
 	require.False(t, c.AnyPlaces())
 }
 

@@ -10,16 +10,16 @@ import (
 // Declarations is what the objects of a gang declare.
 type Declarations struct {
 	Ref     gang.Ref
-	Way     string // what its members write to be members, as Source.Way; "" if nothing
-	Members int    // that have not finished
-	Min     int    // how many start together; 0 without a declaration
-	Rule    string // where its topology constraint is declared; "" if nowhere
+	Way     string // by which label, annotation or field its members name it, as source.WayOf; "" if by none
+	Members int    // members that have not finished
+	Min     int    // minMember; 0 without a declaration
+	Rule    string // where its topology constraint is declared; "" without one
 	Problem string // why it cannot be planned; "" if it can
 	Owner   string // the kind of its owner; "" if none is known
-	Served  bool   // by this process
+	Served  bool   // this process schedules it
 }
 
-// Declarations returns the declarations about a gang; ok is false if the gang is unknown.
+// Declarations returns what objects declare about a gang; ok is false if the gang is unknown.
 func (c *Cache) Declarations(ref gang.Ref) (declared Declarations, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -27,7 +27,7 @@ func (c *Cache) Declarations(ref gang.Ref) (declared Declarations, ok bool) {
 	if r == nil {
 		return Declarations{}, false
 	}
-	out := Declarations{Ref: ref, Members: len(r.Pods), Owner: r.owner.Kind, Served: c.ours(r)}
+	out := Declarations{Ref: ref, Members: len(r.Pods), Owner: r.owner.Kind, Served: c.servesGang(r)}
 	for _, pods := range []map[string]*v1.Pod{r.Pods, r.Finished} {
 		for _, pod := range pods {
 			if way := source.WayOf(pod); out.Way == "" || way < out.Way { // members may use several ways

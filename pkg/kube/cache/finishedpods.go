@@ -8,7 +8,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// setFinished records a succeeded or failed member.
+// setFinished records a member that has succeeded or failed.
 func (c *Cache) setFinished(pod *v1.Pod) {
 	ref := source.GangOf(pod)
 	if ref.IsZero() || !convert.Finished(pod) {
@@ -26,15 +26,15 @@ func (c *Cache) setFinished(pod *v1.Pod) {
 		effects = c.redeclare(r)
 	}
 	if other := r.Pods[key]; other == nil || other.UID == pod.UID { // a new pod of that name exists otherwise
-		effects = append(effects, c.see(pod, ref)...)
+		effects = append(effects, c.applyPod(pod, ref)...)
 	}
 	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
 	c.mu.Unlock()
 	c.carryOut(effects)
 }
 
-// dropFinished deletes a finished member. Other members are deleted by the scheduler's own informer, whose late
-// events would restore them otherwise.
+// dropFinished removes a finished member. It ignores other members, which the handler of the scheduler's own informer removes: a late event
+// of that informer could otherwise add them again.
 func (c *Cache) dropFinished(pod *v1.Pod) {
 	ref := source.GangOf(pod)
 	if ref.IsZero() || !convert.Finished(pod) {
@@ -50,7 +50,7 @@ func (c *Cache) dropFinished(pod *v1.Pod) {
 	if d := r.Declared; d != nil && (d.DeclaringPod == key || d.DependsOnMembers) {
 		effects = append(effects, c.redeclare(r)...)
 	}
-	effects = append(effects, c.tidy(r)...)
+	effects = append(effects, c.deleteIfEmpty(r)...)
 	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
 	c.mu.Unlock()
 	c.carryOut(effects)

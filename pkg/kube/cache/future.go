@@ -11,7 +11,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// assignedPod returns the pod of that name, or the stand-in of a future member; nil if there is none. c.mu is held.
+// assignedPod returns the member with that key, or the stand-in of a member not yet created; nil if there is none. c.mu is locked.
 func (c *Cache) assignedPod(key string) *v1.Pod {
 	if p := c.pods[key]; p != nil {
 		return p
@@ -30,13 +30,13 @@ func (c *Cache) assignedPod(key string) *v1.Pod {
 	return nil
 }
 
-// leadersWithoutMembers returns the groups whose leader was bound within the wait limit and whose other members do
-// not exist yet. An earlier process may have reserved nodes for them. c.mu is held.
+// leadersWithoutMembers returns the groups whose leader was bound recently, within the wait limit, and whose other members do not exist
+// yet. An earlier process may have reserved nodes for these members. c.mu is locked.
 func (c *Cache) leadersWithoutMembers() (all []LostReservation) {
 	now := c.Clock.Now()
 	for _, ref := range c.refs() {
 		r := c.gangs[ref]
-		if members, _ := r.StandIns(); len(members) == 0 || !c.ours(r) {
+		if members, _ := r.StandIns(); len(members) == 0 || !c.servesGang(r) {
 			continue
 		}
 		last := LostReservation{Group: c.book.GroupOfGang(ref)[0], Until: now}
@@ -52,7 +52,7 @@ func (c *Cache) leadersWithoutMembers() (all []LostReservation) {
 	return all
 }
 
-// boundAt returns when a pod was bound; now if unknown, or later than now.
+// boundAt returns when a pod was bound; now if that is unknown, or later than now.
 func boundAt(pod *v1.Pod, now time.Time) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue && c.LastTransitionTime.Time.Before(now) {
@@ -62,22 +62,22 @@ func boundAt(pod *v1.Pod, now time.Time) time.Time {
 	return now
 }
 
-// LostReservation is a group whose future members have no reservation since this process started. Scheduler names its
-// profile. The reservation may last until Until.
+// LostReservation is a group for whose members, not yet created, an earlier process may have reserved nodes. Such a reservation is not
+// stored anywhere. Scheduler names the group's profile. A new reservation may last until Until.
 type LostReservation struct {
 	Group     gang.Ref
 	Scheduler string
 	Until     time.Time
 }
 
-// TakeLostReservations removes and returns the lost reservations of the groups that the profile serves; nil if there are none.
+// TakeLostReservations removes and returns the lost reservations of groups of a profile; nil if there are none.
 func (c *Cache) TakeLostReservations(scheduler string) (served []LostReservation) {
-	if read(c, func() bool { return len(c.bereft) == 0 }) {
+	if read(c, func() bool { return len(c.lostReservations) == 0 }) {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.bereft = slices.DeleteFunc(c.bereft, func(b LostReservation) bool {
+	c.lostReservations = slices.DeleteFunc(c.lostReservations, func(b LostReservation) bool {
 		if b.Scheduler == scheduler {
 			served = append(served, b)
 		}

@@ -38,7 +38,7 @@ func TestStandInsForFutureMembers(t *testing.T) {
 	}
 	start := func(t *testing.T, follower *v1.PodTemplateSpec) *Cache {
 		c, _, _ := open(t)
-		c.look("LeaderWorkerSet", true)
+		c.recordDiscovery("LeaderWorkerSet", true)
 		set := ownedSet("a", 4)
 		set.LeaderFirst, set.Follower = "test", follower
 		c.setOwner(set)
@@ -154,7 +154,7 @@ func TestLeadersWithoutMembersAreFoundAtStart(t *testing.T) {
 				c.setPod(p)
 			}
 			c.mu.Lock()
-			c.bereft = c.leadersWithoutMembers()
+			c.lostReservations = c.leadersWithoutMembers()
 			c.mu.Unlock()
 			require.Empty(t, c.TakeLostReservations("another"))
 			var want []LostReservation

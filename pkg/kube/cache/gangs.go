@@ -22,20 +22,20 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// record is what the cluster says about one gang.
+// record has the pods and objects of one gang.
 type record struct {
 	group.Record
-	stale     bool               // the book does not know the current declaration yet
-	leader    *v1.Pod            // for which the other members are created; it may be deleted; nil if none was seen
-	earlier   map[types.UID]bool // members created for an earlier leader
-	foreign   bool               // the last seen member belongs to another scheduler
+	stale     bool               // the book must get the declaration again, even if it is unchanged
+	leader    *v1.Pod            // the latest leader, for which the other members are created; it may be deleted; nil without one
+	earlier   map[types.UID]bool // members that were created for an earlier leader
+	foreign   bool               // another scheduler schedules the member that was added or updated last
 	jobs      map[source.OwnerKey]bool
 	owner     source.OwnerKey // the object that may declare something about the gang, or zero
 	published map[string]bool // published notes
 	lastLoss  time.Time       // when a bound member was last deleted or finished
 }
 
-// record returns a gang's record, creating it if it does not exist. c.mu is held.
+// record returns the record of a gang, and creates it if it does not exist. c.mu is locked.
 func (c *Cache) record(ref gang.Ref) *record {
 	r := c.gangs[ref]
 	if r == nil {
@@ -49,12 +49,12 @@ func (c *Cache) record(ref gang.Ref) *record {
 	return r
 }
 
-// tidy deletes an empty record, and redeclares the gangs that waited for it. c.mu is held.
-func (c *Cache) tidy(r *record) (effects []gang.Effect) {
+// deleteIfEmpty deletes a record without pods and object, and redeclares the gangs that waited for that. c.mu is locked.
+func (c *Cache) deleteIfEmpty(r *record) (effects []gang.Effect) {
 	if len(r.Pods)+len(r.Finished) == 0 && r.Object == nil {
 		owner := r.owner
-		c.disown(r)
-		c.leaveJobs(r)
+		c.removeOwner(r)
+		c.removeJobs(r)
 		delete(c.gangs, r.Ref)
 		if delete(c.named[r.Ref.String()], r.Ref); len(c.named[r.Ref.String()]) == 0 {
 			delete(c.named, r.Ref.String())
@@ -66,32 +66,32 @@ func (c *Cache) tidy(r *record) (effects []gang.Effect) {
 	return effects
 }
 
-// setElsewhere records that a pod names another gang than its controller means, or with "" that it does not. It
-// redeclares the gangs that wait for the meant one. c.mu is held.
-func (c *Cache) setElsewhere(pod *v1.Pod, names string, meant gang.Ref) (effects []gang.Effect, notes []Note) {
+// setOtherGangName records that a pod names the gang names, although its controller makes it for the gang meant; "" removes this. It
+// redeclares the gangs of the pod's controller if meant got its first or lost its last such pod. c.mu is locked.
+func (c *Cache) setOtherGangName(pod *v1.Pod, names string, meant gang.Ref) (effects []gang.Effect, notes []Note) {
 	key := convert.PodKey(pod)
-	before := len(c.elsewhere[meant])
+	before := len(c.otherGangNames[meant])
 	if names != "" {
-		if c.elsewhere[meant] == nil {
-			c.elsewhere[meant] = map[string]string{}
+		if c.otherGangNames[meant] == nil {
+			c.otherGangNames[meant] = map[string]string{}
 		}
-		c.elsewhere[meant][key] = names
-	} else if delete(c.elsewhere[meant], key); len(c.elsewhere[meant]) == 0 {
-		delete(c.elsewhere, meant)
+		c.otherGangNames[meant][key] = names
+	} else if delete(c.otherGangNames[meant], key); len(c.otherGangNames[meant]) == 0 {
+		delete(c.otherGangNames, meant)
 	}
-	if (before == 0) == (len(c.elsewhere[meant]) == 0) {
+	if (before == 0) == (len(c.otherGangNames[meant]) == 0) {
 		return nil, nil
 	}
 	owner, _ := source.OwnerMakingPod(pod)
 	return c.redeclareOf(owner)
 }
 
-// redeclareOf redeclares the gangs of an owner. c.mu is held.
+// redeclareOf redeclares the gangs that are related to an owner (see relatedGangs). c.mu is locked.
 func (c *Cache) redeclareOf(owner source.OwnerKey) (effects []gang.Effect, notes []Note) {
-	return c.redeclareSome(c.family(owner))
+	return c.redeclareSome(c.relatedGangs(owner))
 }
 
-// redeclareSome redeclares gangs. c.mu is held.
+// redeclareSome redeclares the given gangs, and returns the effects and the unpublished notes. c.mu is locked.
 func (c *Cache) redeclareSome(refs map[gang.Ref]bool) (effects []gang.Effect, notes []Note) {
 	for _, ref := range slices.SortedFunc(maps.Keys(refs), compareRefs) {
 		if r := c.gangs[ref]; r != nil {
@@ -102,26 +102,26 @@ func (c *Cache) redeclareSome(refs map[gang.Ref]bool) (effects []gang.Effect, no
 	return effects, notes
 }
 
-// pointer returns which other gang a pod names instead of the meant one; "" if none does.
-func (c *Cache) pointer(meant gang.Ref) string {
-	pods := c.elsewhere[meant]
+// otherGangName returns the gang that a pod names although its controller makes it for the gang meant; "" if there is no such pod.
+func (c *Cache) otherGangName(meant gang.Ref) string {
+	pods := c.otherGangNames[meant]
 	if len(pods) == 0 {
 		return ""
 	}
 	return pods[slices.MinFunc(slices.Collect(maps.Keys(pods)), topology.CompareNames)]
 }
 
-// setObject records the object that declares a gang; nil if it was deleted.
+// setObject records the object that declares a gang; nil says that it was deleted.
 func (c *Cache) setObject(ref gang.Ref, pg *sigs.PodGroup, more source.More) {
 	c.mu.Lock()
 	r := c.record(ref)
 	old := r.Object
-	said := r.More
+	oldMore := r.More
 	parent := r.owner
 	r.Object, r.More = pg, more
 	effects := c.redeclare(r)
 	notes := c.takeNotes(r)
-	if old == nil || pg == nil || !reflect.DeepEqual(said, more) {
+	if old == nil || pg == nil || !reflect.DeepEqual(oldMore, more) {
 		more, others := c.redeclareFamily(r.Ref, parent, r.owner)
 		effects, notes = append(effects, more...), append(notes, others...)
 	}
@@ -135,14 +135,14 @@ func (c *Cache) setObject(ref gang.Ref, pg *sigs.PodGroup, more source.More) {
 	c.publish(notes)
 }
 
-// redeclareFamily redeclares the gangs of some owners, except one, if their declarations depend on each other. c.mu
-// is held.
+// redeclareFamily redeclares the gangs with an object of these owners, but not the gang except. It skips owners of kinds whose gangs do not
+// depend on each other. c.mu is locked.
 func (c *Cache) redeclareFamily(except gang.Ref, owners ...source.OwnerKey) (effects []gang.Effect, notes []Note) {
 	for _, key := range slices.Compact(owners) {
 		if !source.IsFamily(key.Kind) {
 			continue
 		}
-		for _, ref := range slices.SortedFunc(maps.Keys(c.family(key)), compareRefs) {
+		for _, ref := range slices.SortedFunc(maps.Keys(c.relatedGangs(key)), compareRefs) {
 			if r := c.gangs[ref]; ref != except && r.Object != nil {
 				effects = append(effects, c.redeclare(r)...)
 				notes = append(notes, c.takeNotes(r)...)
@@ -152,12 +152,12 @@ func (c *Cache) redeclareFamily(except gang.Ref, owners ...source.OwnerKey) (eff
 	return effects, notes
 }
 
-// siblings returns the gangs of an owner that have an object. c.mu is held.
+// siblings returns the gangs with an object of an owner; nil if gangs of its kind do not depend on each other. c.mu is locked.
 func (c *Cache) siblings(owner source.OwnerKey) (all []source.Gang) {
 	if !source.IsFamily(owner.Kind) {
 		return nil
 	}
-	for _, ref := range slices.SortedFunc(maps.Keys(c.family(owner)), compareRefs) {
+	for _, ref := range slices.SortedFunc(maps.Keys(c.relatedGangs(owner)), compareRefs) {
 		if r := c.gangs[ref]; r.Object != nil {
 			g := r.Gang
 			g.Above = c.above(g.Owner)
@@ -167,7 +167,7 @@ func (c *Cache) siblings(owner source.OwnerKey) (all []source.Gang) {
 	return all
 }
 
-// setPod records the state of a pod.
+// setPod handles a pod that was added or updated.
 func (c *Cache) setPod(pod *v1.Pod) {
 	ref := source.GangOf(pod)
 	key := convert.PodKey(pod)
@@ -180,7 +180,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	moved := false
 	if old := c.Pod(key); old != nil && source.GangOf(old) != ref {
 		moved = old.UID == pod.UID
-		c.takeOut(old, !moved) // its labels name another gang now, or none
+		c.removeFromGang(old, !moved) // its labels name another gang now, or none
 		if ref.IsZero() && pod.Spec.NodeName == "" && c.Free != nil {
 			c.Free(pod)
 		}
@@ -194,15 +194,15 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	c.mu.Lock()
 	r := c.record(ref)
 	old := r.Pods[key]
-	c.file(key, pod)
-	c.keep(pod, template)
+	c.storePod(key, pod)
+	c.storeTemplate(pod, template)
 	r.Pods[key] = pod
 	c.setPriority(r, pod)
 	r.foreign = !c.serves[pod.Spec.SchedulerName]
 	var effects []gang.Effect
 	var notes []Note
 	if meant, names := source.Implied(pod); names != "" {
-		effects, notes = c.setElsewhere(pod, names, meant)
+		effects, notes = c.setOtherGangName(pod, names, meant)
 	}
 	counted := old != nil && r.Declared != nil && r.Declared.DependsOnMembers
 	if counted && (c.gate(old) != c.gate(pod) || (old.Spec.NodeName == "") != (pod.Spec.NodeName == "")) ||
@@ -213,10 +213,10 @@ func (c *Cache) setPod(pod *v1.Pod) {
 		notes = append(notes, c.takeNotes(r)...)
 		notes = append(notes, c.podNotes(pod, r)...)
 	}
-	effects = append(effects, c.lead(r, pod, moved)...)
-	effects = append(effects, c.see(pod, ref)...)
+	effects = append(effects, c.handleLeader(r, pod, moved)...)
+	effects = append(effects, c.applyPod(pod, ref)...)
 	if !convert.Finished(pod) {
-		effects = append(effects, c.voidNomination(pod)...)
+		effects = append(effects, c.clearStaleNomination(pod)...)
 	}
 	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
 	if old != nil && pod.Spec.NodeName == "" && requestChanged(old, pod) {
@@ -229,7 +229,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	c.publish(notes)
 }
 
-// gate says why a member does not count yet; "" if it does. c.mu is held.
+// gate returns why a member is not counted yet; "" if it is. c.mu is locked.
 func (c *Cache) gate(pod *v1.Pod) string {
 	switch {
 	case pod.Spec.NodeName != "":
@@ -240,15 +240,15 @@ func (c *Cache) gate(pod *v1.Pod) string {
 	return convert.Gate(pod)
 }
 
-// requestChanged says whether a pod may need something else than before.
+// requestChanged returns whether a pod's update may change what it needs from a node.
 func requestChanged(old, current *v1.Pod) bool {
 	return !equality.Semantic.DeepEqual(old.Spec, current.Spec) || !maps.Equal(old.Labels, current.Labels) ||
 		convert.OtherDeviceWords(old, current) ||
 		!equality.Semantic.DeepEqual(old.Status.ResourceClaimStatuses, current.Status.ResourceClaimStatuses)
 }
 
-// file records a member and its node; nil deletes it. c.mu is held.
-func (c *Cache) file(key string, pod *v1.Pod) {
+// storePod records a member by its key and its node; nil deletes it. c.mu is locked.
+func (c *Cache) storePod(key string, pod *v1.Pod) {
 	old := c.pods[key]
 	delete(c.templates, old)
 	if old != nil && convert.KeepsOffAfar(old) {
@@ -276,8 +276,8 @@ func (c *Cache) file(key string, pod *v1.Pod) {
 	}
 }
 
-// see tells the book the state of a pod: a member, a finished member, or none any more. c.mu is held.
-func (c *Cache) see(pod *v1.Pod, ref gang.Ref) []gang.Effect {
+// applyPod gives the book the state of a pod: a member, a finished member, or no longer a member. c.mu is locked.
+func (c *Cache) applyPod(pod *v1.Pod, ref gang.Ref) []gang.Effect {
 	m, _ := convert.Member(pod, ref) // its errors are published as notes
 	m.Gate, m.Priority = c.gate(pod), c.Priority(pod)
 	var ev gang.Event = gang.Seen{Member: m}
@@ -287,15 +287,15 @@ func (c *Cache) see(pod *v1.Pod, ref gang.Ref) []gang.Effect {
 	return c.book.Apply(ev, c.Clock.Now())
 }
 
-// lead handles the leader of a gang. A new leader starts the gang over: members that were created for an earlier
-// leader do not belong to it. Their controller deletes them a little later. Pods are seen in the order of their
-// creation, except a leader whose labels changed: then only older members do not belong to it. c.mu is held.
-func (c *Cache) lead(r *record, pod *v1.Pod, moved bool) (effects []gang.Effect) {
+// handleLeader records pod if it is the gang's leader. Members that were created for an earlier leader are then no members any more; their
+// controller deletes them soon. These are all recorded members, or only older ones if moved is true: if the leader's labels have changed.
+// c.mu is locked.
+func (c *Cache) handleLeader(r *record, pod *v1.Pod, moved bool) (effects []gang.Effect) {
 	switch old := r.leader; {
 	case pod.DeletionTimestamp != nil:
 		return nil
 	case !source.IsLeader(pod):
-		if !c.open.Load() && r.leftOver(pod) {
+		if !c.open.Load() && r.olderThanLeader(pod) {
 			r.markEarlier(pod)
 		}
 		return nil
@@ -307,9 +307,9 @@ func (c *Cache) lead(r *record, pod *v1.Pod, moved bool) (effects []gang.Effect)
 		for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
 			member := r.Pods[key]
 			before := old != nil && (!moved || member.CreationTimestamp.Before(&pod.CreationTimestamp))
-			if member.UID != pod.UID && (before || !c.open.Load() && r.leftOver(member)) {
+			if member.UID != pod.UID && (before || !c.open.Load() && r.olderThanLeader(member)) {
 				r.markEarlier(member)
-				effects = append(effects, c.see(member, r.Ref)...)
+				effects = append(effects, c.applyPod(member, r.Ref)...)
 			}
 		}
 		return effects
@@ -324,11 +324,11 @@ func (r *record) markEarlier(member *v1.Pod) {
 	r.earlier[member.UID] = true
 }
 
-// skew is how much the clocks of API servers may differ.
+// skew is the maximal difference between the clocks of API servers.
 const skew = time.Minute
 
-// leftOver says, at the start of the process, whether a bound member is older than its waiting leader.
-func (r *record) leftOver(member *v1.Pod) bool {
+// olderThanLeader returns whether a bound member is older than its leader, which is not bound. It is used only until the cache opens.
+func (r *record) olderThanLeader(member *v1.Pod) bool {
 	return r.leader != nil && r.leader.Spec.NodeName == "" && member.Spec.NodeName != "" &&
 		r.leader.CreationTimestamp.Sub(member.CreationTimestamp.Time) > skew
 }
@@ -353,10 +353,10 @@ type singleReservation struct {
 func (c *Cache) ReserveSinglePod(pod *v1.Pod, node string) {
 	key := convert.PodKey(pod)
 	c.mu.Lock()
-	old, current := c.singles[key], singleReservation{pod, node}
-	if c.singles[key] = current; node == "" {
+	old, current := c.singleReservations[key], singleReservation{pod, node}
+	if c.singleReservations[key] = current; node == "" {
 		current = singleReservation{}
-		delete(c.singles, key)
+		delete(c.singleReservations, key)
 	}
 	c.mu.Unlock()
 	if old != current {
@@ -366,13 +366,13 @@ func (c *Cache) ReserveSinglePod(pod *v1.Pod, node string) {
 
 // SinglePod returns the pod without a gang with that key if it has a reserved node, else nil.
 func (c *Cache) SinglePod(key string) *v1.Pod {
-	return read(c, func() *v1.Pod { return c.singles[key].pod })
+	return read(c, func() *v1.Pod { return c.singleReservations[key].pod })
 }
 
-// retryAlone retries the pods without a gang whose reserved node was closed. c.mu is held.
-func (c *Cache) retryAlone(node string) (out []gang.Effect) {
-	for _, key := range slices.Sorted(maps.Keys(c.singles)) {
-		if c.singles[key].node == node {
+// retrySinglePods returns effects that retry the pods without a gang for which the node is reserved. c.mu is locked.
+func (c *Cache) retrySinglePods(node string) (out []gang.Effect) {
+	for _, key := range slices.Sorted(maps.Keys(c.singleReservations)) {
+		if c.singleReservations[key].node == node {
 			out = append(out, gang.Effect{Verb: gang.WakeLater, Pod: key})
 		}
 	}
@@ -384,34 +384,35 @@ func (c *Cache) NominatedNodes() []string {
 	return read(c, func() []string { return slices.Compact(slices.Sorted(maps.Values(c.nominated))) })
 }
 
-// voidNomination removes a nomination without an assignment, left by a dropped plan. Nominations of other
-// components stay. Nominations found at the start are taken for those of an earlier process. c.mu is held.
-func (c *Cache) voidNomination(pod *v1.Pod) []gang.Effect {
+// clearStaleNomination returns an effect that clears a pod's nominated node if a dropped plan of this or an earlier process nominated it.
+// Nominations of other components are not cleared. Nominations at the start count as those of an earlier process. c.mu is locked.
+func (c *Cache) clearStaleNomination(pod *v1.Pod) []gang.Effect {
 	key, node := convert.PodKey(pod), pod.Status.NominatedNodeName
 	if pod.Spec.NodeName != "" || node == "" || !c.serves[pod.Spec.SchedulerName] {
-		delete(c.foundNominations, key)
+		delete(c.nominationsAtStart, key)
 		return nil
 	}
 	if !c.open.Load() {
-		c.foundNominations[key] = node
+		c.nominationsAtStart[key] = node
 		return nil
 	}
-	if place, _ := c.book.Place(key); place == node || c.book.Assumed(key) || !c.book.HadPlace(key, node) && node != c.foundNominations[key] {
+	dropped := c.book.HadPlace(key, node) || node == c.nominationsAtStart[key]
+	if place, _ := c.book.Place(key); place == node || c.book.Assumed(key) || !dropped {
 		return nil
 	}
 	return []gang.Effect{{Verb: gang.Clear, Pod: key}}
 }
 
-// dropPod deletes a pod.
+// dropPod handles a deleted pod.
 func (c *Cache) dropPod(pod *v1.Pod) {
 	c.mu.Lock()
 	delete(c.rivals.binding, pod.UID)
 	c.mu.Unlock()
-	c.takeOut(pod, true)
+	c.removeFromGang(pod, true)
 }
 
-// takeOut removes a pod from its gang, because it was deleted (gone) or names another gang.
-func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
+// removeFromGang removes a pod from its gang, because it was deleted (gone) or now names another gang.
+func (c *Cache) removeFromGang(pod *v1.Pod, gone bool) {
 	c.Nominate(pod, "")
 	c.ReserveSinglePod(pod, "")
 	ref, key := source.GangOf(pod), convert.PodKey(pod)
@@ -428,12 +429,12 @@ func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 		delete(r.Pods, key)
 		delete(r.earlier, p.UID)
 		c.priorities.Delete(p.UID)
-		delete(c.foundNominations, key)
-		c.file(key, nil)
+		delete(c.nominationsAtStart, key)
+		c.storePod(key, nil)
 	}
 	var effects []gang.Effect
 	if meant, names := source.Implied(pod); names != "" {
-		effects, _ = c.setElsewhere(pod, "", meant)
+		effects, _ = c.setOtherGangName(pod, "", meant)
 	}
 	if done := r.Finished[key]; done == nil || done.UID != pod.UID { // it finished otherwise, and still exists
 		effects = append(effects, c.book.Apply(gang.MemberDeleted{Pod: key, UID: string(pod.UID)}, c.Clock.Now())...)
@@ -441,13 +442,13 @@ func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 	if d := r.Declared; d != nil && (d.DeclaringPod == key || d.DependsOnMembers) {
 		effects = append(effects, c.redeclare(r)...)
 	}
-	effects = append(effects, c.tidy(r)...)
+	effects = append(effects, c.deleteIfEmpty(r)...)
 	c.mu.Unlock()
 	c.carryOut(effects)
 }
 
-// redeclare tells the book what the gang's objects declare. Without a change the gang is only reported: the status
-// that this process writes comes back here and must not retry the gang. c.mu is held.
+// redeclare reads what the objects of a gang declare, and gives the book the declaration if it has changed. Without a change the gang is
+// only reported: a status update by this process must not retry the gang. c.mu is locked.
 func (c *Cache) redeclare(r *record) []gang.Effect {
 	before, listed := r.Declared, []gang.Ref{}
 	if before != nil {
@@ -461,36 +462,36 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	declaring := r.Gang
 	declaring.Finished = r.Finished
 	declaring.Denied = c.denied
-	declaring.Pointer = c.pointer
+	declaring.Pointer = c.otherGangName
 	declaring.Gate = c.gate
-	declaring.Expected = c.kinds[r.owner.Kind].expected || c.seeks(r.owner.Kind)
+	declaring.Expected = c.kinds[r.owner.Kind].expected || c.awaitsDiscovery(r.owner.Kind)
 	declaring.Known = func(ref gang.Ref) bool { return c.gangs[ref] != nil }
 	declaring.Siblings, declaring.Above, declaring.Children = c.siblings(r.owner), c.above(r.Owner), c.children(r, declaring)
 	d, ok := source.Declare(declaring, source.Defaults{
 		Wait: c.Wait, Policy: c.Policy, NetworkTopologyAware: c.Aware, Layers: c.network.Known(), Check: c.network.Check,
 	})
 	if !ok {
-		return append(c.tidy(r), c.book.Apply(gang.Removed{Gang: r.Ref}, c.Clock.Now())...)
+		return append(c.deleteIfEmpty(r), c.book.Apply(gang.Removed{Gang: r.Ref}, c.Clock.Now())...)
 	}
 	c.resolve(r.Ref, d.Group)
 	r.Declared = d
 	priorityEffects := c.setPriorities(r)
-	c.hint(d)
+	c.addGroupHint(d)
 	if before.Same(d) {
 		return append(priorityEffects, gang.Effect{Verb: gang.Report, Gang: r.Ref})
 	}
 	effects := c.book.Apply(gang.Declared{Spec: d.Spec}, c.Clock.Now())
 	for _, other := range d.Group {
 		if l := c.gangs[other]; !slices.Contains(listed, other) && l != nil && l.Declared != nil && !slices.Contains(l.Declared.Group, r.Ref) {
-			l.stale = true // it may mean this gang, which did not exist, or was not known to list it
+			l.stale = true // its list may name this gang, which did not exist before or did not list it
 			effects = append(effects, c.redeclare(l)...)
 		}
 	}
 	return append(effects, priorityEffects...)
 }
 
-// resolve finds the gangs that are meant by the names in refs: self, then gangs of the same API, then gangs with
-// an object, then gangs of pods without one. c.mu is held.
+// resolve replaces each name in refs by the gang that it most likely names: self, else a gang of the same API, else a gang with an object,
+// else a gang without one. c.mu is locked.
 func (c *Cache) resolve(self gang.Ref, refs []gang.Ref) {
 	for i, ref := range refs {
 		if r := c.gangs[ref]; ref.UID != "" || r != nil && (r.Object != nil || r.Declared != nil) {
@@ -502,7 +503,7 @@ func (c *Cache) resolve(self gang.Ref, refs []gang.Ref) {
 		}
 		best, rank := ref, 0
 		for other := range c.named[ref.String()] {
-			if n := c.meaning(ref, other); n > rank || n == rank && n > 0 && compareRefs(other, best) < 0 {
+			if n := c.matchRank(ref, other); n > rank || n == rank && n > 0 && compareRefs(other, best) < 0 {
 				best, rank = other, n
 			}
 		}
@@ -510,8 +511,8 @@ func (c *Cache) resolve(self gang.Ref, refs []gang.Ref) {
 	}
 }
 
-// hint adds a note if group lists the name of an object instead of its gangs. c.mu is held.
-func (c *Cache) hint(d *source.Declaration) {
+// addGroupHint adds a note to d if its group lists the name of an owner instead of the owner's gangs. c.mu is locked.
+func (c *Cache) addGroupHint(d *source.Declaration) {
 	for _, ref := range d.Group {
 		if r := c.gangs[ref]; r != nil && r.Declared != nil || ref == d.Ref {
 			continue
@@ -530,8 +531,8 @@ func (c *Cache) hint(d *source.Declaration) {
 	}
 }
 
-// meant rates how likely a name means a gang; 0 is not at all. c.mu is held.
-func (c *Cache) meaning(ref, candidate gang.Ref) int {
+// matchRank returns how likely the name ref means the gang candidate, from 0 (not at all) to 3. c.mu is locked.
+func (c *Cache) matchRank(ref, candidate gang.Ref) int {
 	switch r := c.gangs[candidate]; {
 	case r == nil || r.Object == nil && r.Declared == nil:
 		return 0
@@ -543,7 +544,7 @@ func (c *Cache) meaning(ref, candidate gang.Ref) int {
 	return 1
 }
 
-// redeclareAll redeclares the gangs that read layers, after the topology changed. c.mu is held.
+// redeclareAll redeclares the gangs whose declarations depend on the layers. It is called after the layers changed. c.mu is locked.
 func (c *Cache) redeclareAll() (effects []gang.Effect) {
 	for _, ref := range c.refs() {
 		if r := c.gangs[ref]; r.Gather() != nil || r.Declared != nil && r.Declared.ReadsLayers {
@@ -554,7 +555,7 @@ func (c *Cache) redeclareAll() (effects []gang.Effect) {
 	return effects
 }
 
-// refs lists the gangs by name. c.mu is held.
+// refs returns all gangs, sorted by name. c.mu is locked.
 func (c *Cache) refs() []gang.Ref {
 	return slices.SortedFunc(maps.Keys(c.gangs), compareRefs)
 }

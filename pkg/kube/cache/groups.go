@@ -13,20 +13,20 @@ import (
 // Group is a gang group with the objects that a planner needs.
 type Group = group.Group
 
-// View is what a member's cycle reads of its gang, at one moment.
+// View is the state of a pod and its group, read at one moment for a scheduling cycle.
 type View struct {
 	Key      gang.Ref // the key of its group
-	Member   *v1.Pod  // the member of that name, or nil
+	Member   *v1.Pod  // the recorded member with the pod's key, or nil
 	Seat     gang.NodeAssignment
 	Reserved bool   // the group waits for its victims to terminate
-	Admitted bool   // the pod has no confirmed assignment and may enter
-	Why      string // why it may not enter
-	// Group is nil if the pod may not enter, or if Refusal says why the group cannot be planned.
+	Admitted bool   // the pod has no confirmed assignment and may be scheduled
+	Why      string // why it may not be scheduled
+	// Group is nil if the pod may not be scheduled, or if Refusal says why the group cannot be planned.
 	Group   *Group
 	Refusal gang.Obstacle
 }
 
-// View returns the view of a pod's gang. Group and Refusal are set only if the pod has no confirmed assignment and may enter.
+// View returns the view of a pod. Group and Refusal are set only if Admitted is true.
 func (c *Cache) View(pod *v1.Pod) View {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -46,7 +46,7 @@ func (c *Cache) GroupKey(pod *v1.Pod) gang.Ref {
 	return read(c, func() gang.Ref { return c.groupKey(pod) })
 }
 
-// groupKey is GroupKey with c.mu held.
+// groupKey is GroupKey with c.mu locked.
 func (c *Cache) groupKey(pod *v1.Pod) gang.Ref {
 	if key, ok := c.book.GroupKey(convert.PodKey(pod)); ok {
 		return key
@@ -72,7 +72,7 @@ func (c *Cache) GroupOf(key gang.Ref) (*Group, gang.Obstacle) {
 	return c.group(key)
 }
 
-// group is GroupOf with c.mu held.
+// group is GroupOf with c.mu locked.
 func (c *Cache) group(key gang.Ref) (*Group, gang.Obstacle) {
 	g, ok := c.book.GroupOf(key)
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// EndsWithin is how long after one deleted member the others are expected to follow. A controller deletes the pods
-// of a gang one after the other, and pods of a finished job end one after the other.
+// EndsWithin is how long after the end of one member the others are expected to end. The pods of a gang are deleted, or finish, one after
+// another within this time.
 const EndsWithin = time.Second
 
 // loss is a bound member that was deleted or finished.
@@ -22,7 +22,7 @@ type loss struct {
 	at   time.Time
 }
 
-// noteLoss records a deleted or finished member. Losses before the start of this process are unknown. c.mu is held.
+// noteLoss records that a bound member was deleted or has finished. Until the cache opens it does nothing. c.mu is locked.
 func (c *Cache) noteLoss(r *record, pod *v1.Pod) {
 	if pod.Spec.NodeName == "" || !c.open.Load() {
 		return
@@ -34,9 +34,9 @@ func (c *Cache) noteLoss(r *record, pod *v1.Pod) {
 	c.losses = append(c.losses, loss{pod.UID, pod.Spec.NodeName, r.lastLoss})
 }
 
-// ExpectedToEnd returns, with their nodes, the members that will probably end within a moment: their gang just lost
-// members and is below minMember. Gangs in except and evicted members are left out. It also returns members of any
-// gang that were just lost, because a reader may still count them. gone says whether a pod does not exist any more.
+// ExpectedToEnd returns, with their nodes, the members that will probably end within EndsWithin: their gang just lost members and has fewer
+// than minMember. Gangs in except and evicted members are left out. The result also has members of any gang that just ended, because
+// snapshots may still contain them. gone returns whether a pod does not exist any more.
 func (c *Cache) ExpectedToEnd(except []gang.Ref, gone func(pod string, uid types.UID) bool) map[types.UID]string {
 	lost, ending := c.justLost(gone)
 	for ref := range lost {
@@ -55,13 +55,13 @@ func (c *Cache) ExpectedToEnd(except []gang.Ref, gone func(pod string, uid types
 	return ending
 }
 
-// justLost returns the gangs that just lost a member or have one that is gone, and the lost members with their
+// justLost returns the gangs that lost a member within EndsWithin or have one for which gone is true, and the lost members with their
 // nodes.
 func (c *Cache) justLost(gone func(pod string, uid types.UID) bool) (gangs map[gang.Ref]bool, members map[types.UID]string) {
 	type bound struct {
-		key string
-		pod *v1.Pod
-		of  *record
+		key    string
+		pod    *v1.Pod
+		record *record
 	}
 	gangs, members = map[gang.Ref]bool{}, map[types.UID]string{}
 	c.mu.RLock()
@@ -86,7 +86,7 @@ func (c *Cache) justLost(gone func(pod string, uid types.UID) bool) (gangs map[g
 	c.mu.RUnlock()
 	for _, m := range candidates {
 		if gone(m.key, m.pod.UID) {
-			gangs[m.of.Ref] = true
+			gangs[m.record.Ref] = true
 		}
 	}
 	return gangs, members

@@ -13,11 +13,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Topology is the network as one plan sees it.
+// Topology is the network topology for one plan.
 type Topology = network.Topology
 
-// Topology returns the current network. The first call after a change builds the tree from the previous one,
-// without c.mu. Concurrent calls wait for that tree, or build the next.
+// Topology returns the current network topology. The first call after a change builds a new tree, with c.mu unlocked. Concurrent calls wait
+// for that tree, or build the next one.
 func (c *Cache) Topology() *Topology {
 	if t := c.current.Load(); t != nil {
 		return t
@@ -42,18 +42,18 @@ func (c *Cache) Topology() *Topology {
 	return t
 }
 
-// change invalidates the tree. c.mu is held.
-func (c *Cache) change() {
+// invalidateTree makes the next call of Topology build a new tree. c.mu is locked.
+func (c *Cache) invalidateTree() {
 	c.changes++
 	c.current.Store(nil)
 }
 
-// maxMoved limits the changed nodes that are recorded between two trees, beyond the number of nodes.
+// maxMoved bounds the changed nodes that are recorded between two trees: as many as there are nodes, and maxMoved more.
 const maxMoved = 1000
 
-// move records that a node was added, deleted or moved. c.mu is held.
-func (c *Cache) move(node string) {
-	c.change()
+// recordMove records that a node was added, deleted, or moved to another domain. c.mu is locked.
+func (c *Cache) recordMove(node string) {
+	c.invalidateTree()
 	if c.movedNodes == nil {
 		c.movedNodes = map[string]bool{}
 	}
@@ -62,7 +62,7 @@ func (c *Cache) move(node string) {
 	}
 }
 
-// takeMoves removes and returns the recorded changes. c.mu is held.
+// takeMoves removes and returns the recorded changes of nodes since the last tree. c.mu is locked.
 func (c *Cache) takeMoves() network.Moves {
 	m := network.Moves{Rebuild: c.allMoved}
 	if m.Rebuild {
@@ -80,19 +80,19 @@ func (c *Cache) takeMoves() network.Moves {
 	return m
 }
 
-// TopologyOf returns the network for a plan on these nodes, except deleted ones. The scheduler learns of nodes
-// before or after this cache. A gang that was woken by a change must see it in the snapshot or in the tree.
+// TopologyOf returns the network topology for a plan on these nodes of a snapshot, without deleted nodes. The scheduler may learn of a node
+// earlier or later than this cache, so that the snapshot and the tree may differ.
 func (c *Cache) TopologyOf(nodes []*v1.Node) *Topology {
-	return c.Topology().On(c.notGone(nodes))
+	return c.Topology().On(c.withoutDeleted(nodes))
 }
 
-// HasDeletedNodes says whether a snapshot may still hold deleted nodes.
+// HasDeletedNodes returns whether a snapshot may still contain deleted nodes.
 func (c *Cache) HasDeletedNodes() bool {
 	return read(c, func() bool { return len(c.deletedNodes) > 0 })
 }
 
-// notGone removes deleted nodes, and forgets those that no snapshot holds any more.
-func (c *Cache) notGone(nodes []*v1.Node) []*v1.Node {
+// withoutDeleted returns the nodes that are not deleted. It forgets deleted nodes that the given nodes do not contain any more.
+func (c *Cache) withoutDeleted(nodes []*v1.Node) []*v1.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.deletedNodes) == 0 {
@@ -107,7 +107,7 @@ func (c *Cache) notGone(nodes []*v1.Node) []*v1.Node {
 	return existing
 }
 
-// setTopology records the ClusterNetworkTopology, or nil.
+// setTopology records the ClusterNetworkTopology; nil says that it was deleted.
 func (c *Cache) setTopology(object *koordinator.ClusterNetworkTopology) {
 	if !c.Aware {
 		return
@@ -117,7 +117,7 @@ func (c *Cache) setTopology(object *koordinator.ClusterNetworkTopology) {
 	same := !layered && n.Problem == c.network.Problem && (object == nil) == (c.network.Object == nil)
 	c.network = n
 	c.allMoved = c.allMoved || layered
-	c.change()
+	c.invalidateTree()
 	var effects []gang.Effect
 	if !same {
 		effects = c.redeclareAll()
@@ -127,7 +127,7 @@ func (c *Cache) setTopology(object *koordinator.ClusterNetworkTopology) {
 	c.topologyChanged()
 }
 
-// setUnused records a ClusterNetworkTopology that is not named default, which Muster only reports; nil if it was deleted.
+// setUnused records a ClusterNetworkTopology that is not named default and has no effect; nil says that it was deleted.
 func (c *Cache) setUnused(name string, object *koordinator.ClusterNetworkTopology) {
 	if !c.Aware {
 		return
@@ -151,8 +151,8 @@ func (c *Cache) Unused() []*koordinator.ClusterNetworkTopology {
 	})
 }
 
-// setNode records a node. Only its domain labels and its cordon matter; no scheduler event reports the cordon.
-// Other labels change often.
+// setNode records a node that was added or updated. Only its domain labels and spec.unschedulable (which no scheduler event reports) have
+// effects.
 func (c *Cache) setNode(node *v1.Node) {
 	c.mu.Lock()
 	old := c.nodes[node.Name]
@@ -161,11 +161,11 @@ func (c *Cache) setNode(node *v1.Node) {
 	moved := old == nil || !c.network.SamePlace(old, node)
 	var effects []gang.Effect
 	if moved {
-		c.move(node.Name)
-		effects = c.gangsOn(node.Name)
+		c.recordMove(node.Name)
+		effects = c.reportsOfGangsOn(node.Name)
 	}
 	if old != nil && !old.Spec.Unschedulable && node.Spec.Unschedulable {
-		effects = slices.Concat(effects, c.book.Apply(gang.NodeClosed{Node: node.Name}, c.Clock.Now()), c.retryAlone(node.Name))
+		effects = slices.Concat(effects, c.book.Apply(gang.NodeClosed{Node: node.Name}, c.Clock.Now()), c.retrySinglePods(node.Name))
 	}
 	c.mu.Unlock()
 	if moved || len(effects) > 0 {
@@ -176,8 +176,8 @@ func (c *Cache) setNode(node *v1.Node) {
 	}
 }
 
-// gangsOn reports the gangs with members on a node: the name of their domain may have changed. c.mu is held.
-func (c *Cache) gangsOn(node string) (out []gang.Effect) {
+// reportsOfGangsOn returns effects that report the gangs with members on a node, whose domain may have changed. c.mu is locked.
+func (c *Cache) reportsOfGangsOn(node string) (out []gang.Effect) {
 	gangs := map[gang.Ref]bool{}
 	for key := range c.onNode[node] {
 		gangs[source.GangOf(c.pods[key])] = true
@@ -192,8 +192,8 @@ func (c *Cache) dropNode(name string) {
 	c.mu.Lock()
 	delete(c.nodes, name)
 	c.deletedNodes[name] = true
-	c.move(name)
-	effects := append(c.book.Apply(gang.NodeGone{Node: name}, c.Clock.Now()), c.retryAlone(name)...)
+	c.recordMove(name)
+	effects := append(c.book.Apply(gang.NodeGone{Node: name}, c.Clock.Now()), c.retrySinglePods(name)...)
 	c.mu.Unlock()
 	c.carryOut(effects)
 	c.topologyChanged()
@@ -202,8 +202,8 @@ func (c *Cache) dropNode(name string) {
 // topologyChanged requests an update of the status of the ClusterNetworkTopology.
 func (c *Cache) topologyChanged() { c.Do([]gang.Effect{{Verb: TopologyChanged}}) }
 
-// These effects are not from the book: the topology's status may differ; a namespace is new or has other labels; a
-// pending member of Gang, a group's key, may need something else.
+// These effects are not from the book. The status of the topology may differ; a namespace is new or its labels changed; the request of a
+// pending member of the group Gang may have changed.
 const (
 	TopologyChanged  gang.Verb = "topology"
 	NamespaceChanged gang.Verb = "namespace"

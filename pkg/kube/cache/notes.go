@@ -15,10 +15,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// takeNotes returns the unpublished notes on a gang and marks them as published. It returns none before the cache
-// is open. c.mu is held.
+// takeNotes returns the unpublished notes about a gang, and marks them as published. Until the cache opens it returns none. c.mu is locked.
 func (c *Cache) takeNotes(r *record) (notes []Note) {
-	if r.Declared == nil || !c.open.Load() || !c.ours(r) {
+	if r.Declared == nil || !c.open.Load() || !c.servesGang(r) {
 		return nil
 	}
 	for _, n := range r.Declared.Notes {
@@ -43,7 +42,7 @@ func (c *Cache) takeNotes(r *record) (notes []Note) {
 	return slices.DeleteFunc(notes, func(n Note) bool { return r.markPublished("", n) })
 }
 
-// about returns the object that users read about the gang; nil if none.
+// about returns the object to which notes about the gang are attached: its object, its owner or its declaring pod; nil if there is none.
 func (r *record) about() runtime.Object {
 	switch pod := r.Pods[r.Declared.DeclaringPod]; {
 	case r.Object != nil:
@@ -56,7 +55,7 @@ func (r *record) about() runtime.Object {
 	return nil
 }
 
-// markPublished marks a note as published and returns whether it already was. about is the UID of the note's pod; "" for the gang.
+// markPublished marks a note as published and returns whether it already was. about is the UID of the note's pod; "" is the gang.
 func (r *record) markPublished(about string, n Note) bool {
 	key := about + " " + n.Reason + " " + n.Message
 	known := r.published[key]
@@ -67,7 +66,7 @@ func (r *record) markPublished(about string, n Note) bool {
 	return known
 }
 
-// podNotes returns the unpublished notes on one member. c.mu is held.
+// podNotes returns the unpublished notes about one member, and marks them as published. c.mu is locked.
 func (c *Cache) podNotes(pod *v1.Pod, r *record) (notes []Note) {
 	if !c.open.Load() || !c.serves[pod.Spec.SchedulerName] {
 		return nil
@@ -94,7 +93,7 @@ func unknownKeys(pod *v1.Pod) (notes []Note) {
 	return notes
 }
 
-// allNotes returns all notes when the cache opens. c.mu is held.
+// allNotes returns the unpublished notes about all gangs, members, owners and stray pods. c.mu is locked.
 func (c *Cache) allNotes() (notes []Note) {
 	for _, ref := range c.refs() {
 		r := c.gangs[ref]
@@ -104,7 +103,7 @@ func (c *Cache) allNotes() (notes []Note) {
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(c.owners), source.OwnerKey.Compare) {
-		notes = append(notes, c.unheeded(nil, c.owners[key])...)
+		notes = append(notes, c.ineffectiveNotes(nil, c.owners[key])...)
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(c.strays), topology.CompareNames) {
 		notes = append(notes, c.strayNotes(c.strays[key])...)
@@ -112,8 +111,8 @@ func (c *Cache) allNotes() (notes []Note) {
 	return notes
 }
 
-// publish publishes one event per object and reason, because API clients aggregate events. Equal messages of
-// several gangs are merged.
+// publish publishes notes as events. Consecutive notes of one object and reason become one event with all different messages, because API
+// clients aggregate events.
 func (c *Cache) publish(notes []Note) {
 	for i := 0; i < len(notes); {
 		n, messages := notes[i], []string{}

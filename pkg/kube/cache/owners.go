@@ -11,9 +11,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// This file keeps the objects that own gangs, and the resources that may not be read.
+// This file has the objects that own gangs, and the resources that may not be read.
 
-// findOwner records the object that may declare something about a gang. c.mu is held.
+// findOwner sets the owner of a gang: the object that may declare something about it. c.mu is locked.
 func (c *Cache) findOwner(r *record) {
 	g := r.Gang
 	g.Finished = r.Finished // they name it, too
@@ -21,7 +21,7 @@ func (c *Cache) findOwner(r *record) {
 	if key == r.owner || !ok && r.Object == nil { // without members the old owner stays
 		return
 	}
-	c.disown(r)
+	c.removeOwner(r)
 	if !ok {
 		return
 	}
@@ -30,21 +30,21 @@ func (c *Cache) findOwner(r *record) {
 		c.owned[key] = map[gang.Ref]bool{}
 	}
 	c.owned[key][r.Ref] = true
-	c.want(key.Kind)
+	c.requestKind(key.Kind)
 	if child := source.ChildKind(key.Kind); child != "" {
-		c.want(child)
+		c.requestKind(child)
 	}
 }
 
-// disown removes a gang's owner. c.mu is held.
-func (c *Cache) disown(r *record) {
+// removeOwner removes the owner of a gang. c.mu is locked.
+func (c *Cache) removeOwner(r *record) {
 	if delete(c.owned[r.owner], r.Ref); len(c.owned[r.owner]) == 0 {
 		delete(c.owned, r.owner)
 	}
 	r.owner, r.Owner = source.OwnerKey{}, nil
 }
 
-// ownerOf returns the object with that key if it owns the gang, or nil. c.mu is held.
+// ownerOf returns the object with that key if it owns the gang, else nil. c.mu is locked.
 func (c *Cache) ownerOf(key source.OwnerKey, r *record) *source.Owned {
 	if o := c.owners[key]; o.Owns(r.Ref) {
 		return o
@@ -52,27 +52,28 @@ func (c *Cache) ownerOf(key source.OwnerKey, r *record) *source.Owned {
 	return nil
 }
 
-// setOwner records what an object declares about its gangs.
+// setOwner records an object that owns gangs, and redeclares the related gangs.
 func (c *Cache) setOwner(o *source.Owned) {
 	c.mu.Lock()
 	old := c.owners[o.Key]
 	o.CarryOver(old)
-	refs := c.family(o.Key)
-	c.fileOwner(o.Key, o)
+	refs := c.relatedGangs(o.Key)
+	c.storeOwner(o.Key, o)
 	for ref := range c.owned[o.Key] {
 		r := c.gangs[ref]
 		r.Owner = c.ownerOf(o.Key, r)
 	}
-	maps.Copy(refs, c.family(o.Key))
+	maps.Copy(refs, c.relatedGangs(o.Key))
 	effects, notes := c.redeclareSome(refs)
-	notes = append(notes, c.unheeded(old, o)...)
+	notes = append(notes, c.ineffectiveNotes(old, o)...)
 	c.mu.Unlock()
 	c.carryOut(effects)
 	c.publish(notes)
 }
 
-// wantsOwner returns the kind of owner to read for a pod without a gang; "" if none, or read already. c.mu is held.
-func (c *Cache) wantsOwner(pod *v1.Pod) string {
+// unreadOwnerKind returns the kind of a pod's owner if objects of this kind are not requested yet; else "". The pod has no gang. c.mu is
+// locked.
+func (c *Cache) unreadOwnerKind(pod *v1.Pod) string {
 	key, ok := source.JobOf(pod)
 	if !ok || !c.serves[pod.Spec.SchedulerName] || c.kinds[key.Kind].wanted {
 		return ""
@@ -80,26 +81,27 @@ func (c *Cache) wantsOwner(pod *v1.Pod) string {
 	return key.Kind
 }
 
-// want requests that objects of a kind are read. c.mu is held.
-func (c *Cache) want(name string) {
+// requestKind requests that objects of a kind are watched. c.mu is locked.
+func (c *Cache) requestKind(name string) {
 	kind := c.kinds[name]
 	kind.wanted = true
 	c.kinds[name] = kind
 }
 
-// unheeded returns a note on what a Job declares without effect, if it changed. c.mu is held.
-func (c *Cache) unheeded(old, current *source.Owned) []Note {
+// ineffectiveNotes returns a note about declarations of a Job that have no effect, if these have changed since old (or nil). c.mu is
+// locked.
+func (c *Cache) ineffectiveNotes(old, current *source.Owned) []Note {
 	if current.Ineffective == "" || !c.open.Load() || !c.serves[current.Scheduler] || old != nil && old.Ineffective == current.Ineffective {
 		return nil
 	}
 	return []Note{{About: current.Object, Warning: true, Reason: reasons.InvalidAnnotation, Message: current.Ineffective}}
 }
 
-// dropOwner deletes an object and its declarations, which a new process could not know. Running gangs continue.
+// dropOwner deletes an object that owned gangs, with its declarations. Running gangs continue.
 func (c *Cache) dropOwner(key source.OwnerKey) {
 	c.mu.Lock()
-	refs := c.family(key)
-	c.fileOwner(key, nil)
+	refs := c.relatedGangs(key)
+	c.storeOwner(key, nil)
 	for ref := range c.owned[key] {
 		c.gangs[ref].Owner = nil
 	}
@@ -109,8 +111,8 @@ func (c *Cache) dropOwner(key source.OwnerKey) {
 	c.publish(notes)
 }
 
-// fileOwner records an object; nil deletes it. c.mu is held.
-func (c *Cache) fileOwner(key source.OwnerKey, o *source.Owned) {
+// storeOwner records an object that owns gangs, by its key and its parent; nil deletes it. c.mu is locked.
+func (c *Cache) storeOwner(key source.OwnerKey, o *source.Owned) {
 	if old := c.owners[key]; old != nil && old.Parent != (source.OwnerKey{}) {
 		if delete(c.childOwners[old.Parent], key); len(c.childOwners[old.Parent]) == 0 {
 			delete(c.childOwners, old.Parent)
@@ -129,7 +131,7 @@ func (c *Cache) fileOwner(key source.OwnerKey, o *source.Owned) {
 	}
 }
 
-// above returns the ancestors of an owner, the parent first. c.mu is held.
+// above returns the ancestors of an owner, the parent first. c.mu is locked.
 func (c *Cache) above(o *source.Owned) (all []*source.Owned) {
 	for o != nil && o.Parent != (source.OwnerKey{}) && len(all) < source.MaxLevels {
 		if o = c.owners[o.Parent]; o != nil {
@@ -139,8 +141,8 @@ func (c *Cache) above(o *source.Owned) (all []*source.Owned) {
 	return all
 }
 
-// children returns the objects through which a gang's owner makes pods, or the Jobs of its members, which it also
-// records. c.mu is held.
+// children returns the known objects through which a gang's owner makes pods. If the owner's kind has no such objects, it returns the known
+// Jobs of the members, and sets r.jobs. c.mu is locked.
 func (c *Cache) children(r *record, g source.Gang) (all []*source.Owned) {
 	if source.ChildKind(r.owner.Kind) != "" {
 		for key := range c.childOwners[r.owner] {
@@ -148,10 +150,10 @@ func (c *Cache) children(r *record, g source.Gang) (all []*source.Owned) {
 		}
 		return all
 	}
-	c.leaveJobs(r)
+	c.removeJobs(r)
 	r.jobs = source.JobsOf(g)
 	for key := range r.jobs {
-		if c.want(key.Kind); c.jobs[key] == nil {
+		if c.requestKind(key.Kind); c.jobs[key] == nil {
 			c.jobs[key] = map[gang.Ref]bool{}
 		}
 		if c.jobs[key][r.Ref] = true; c.owners[key] != nil {
@@ -161,8 +163,8 @@ func (c *Cache) children(r *record, g source.Gang) (all []*source.Owned) {
 	return all
 }
 
-// leaveJobs forgets the Jobs of a gang's members. c.mu is held.
-func (c *Cache) leaveJobs(r *record) {
+// removeJobs removes the recorded Jobs of a gang's members. c.mu is locked.
+func (c *Cache) removeJobs(r *record) {
 	for key := range r.jobs {
 		if delete(c.jobs[key], r.Ref); len(c.jobs[key]) == 0 {
 			delete(c.jobs, key)
@@ -171,8 +173,8 @@ func (c *Cache) leaveJobs(r *record) {
 	r.jobs = nil
 }
 
-// family returns the gangs of an owner, and of all owners with the same root. c.mu is held.
-func (c *Cache) family(key source.OwnerKey) map[gang.Ref]bool {
+// relatedGangs returns the gangs of an owner, of all owners with the same root, and of a Job's pods. c.mu is locked.
+func (c *Cache) relatedGangs(key source.OwnerKey) map[gang.Ref]bool {
 	root := key
 	for range source.MaxLevels {
 		o := c.owners[root]
@@ -199,8 +201,8 @@ func (c *Cache) family(key source.OwnerKey) map[gang.Ref]bool {
 	return all
 }
 
-// deny records whether a resource lacks read permission, and redeclares the gangs that need it.
-func (c *Cache) deny(resource schema.GroupVersionResource, denied bool) {
+// setDenied records whether permission to read a resource is missing, and redeclares the gangs that need it.
+func (c *Cache) setDenied(resource schema.GroupVersionResource, denied bool) {
 	c.mu.Lock()
 	var effects []gang.Effect
 	var notes []Note
@@ -221,30 +223,30 @@ func (c *Cache) deny(resource schema.GroupVersionResource, denied bool) {
 // ownerKind is the state of a kind of owners.
 type ownerKind struct {
 	wanted   bool // gangs name such owners
-	looked   bool // discovery has looked for it since
+	looked   bool // discovery has searched for the kind
 	expected bool // its objects are watched
 }
 
-// seeks says whether gangs name owners of a kind that discovery has not looked for since: it may have been
-// installed meanwhile. c.mu is held.
-func (c *Cache) seeks(name string) bool {
+// awaitsDiscovery returns whether gangs name owners of a kind for which discovery has not searched yet. The kind may have been installed
+// recently. c.mu is locked.
+func (c *Cache) awaitsDiscovery(name string) bool {
 	kind := c.kinds[name]
 	return c.laterServed && name != "" && kind.wanted && !kind.expected && !kind.looked
 }
 
-// wants says whether gangs name owners of a kind, and whether discovery must look for it.
-func (c *Cache) wants(kind string) (wanted, missing bool) {
+// kindState returns whether gangs name owners of a kind, and whether discovery must search for it.
+func (c *Cache) kindState(kind string) (wanted, missing bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.kinds[kind].wanted, c.seeks(kind)
+	return c.kinds[kind].wanted, c.awaitsDiscovery(kind)
 }
 
-// look records that discovery looked for a kind, and whether its objects are watched. It redeclares the gangs of
-// such owners.
-func (c *Cache) look(name string, expected bool) {
+// recordDiscovery records that discovery has searched for a kind, and whether its objects are watched. It redeclares the gangs with owners
+// of this kind.
+func (c *Cache) recordDiscovery(name string, expected bool) {
 	c.mu.Lock()
 	var effects []gang.Effect
-	if expected || c.seeks(name) {
+	if expected || c.awaitsDiscovery(name) {
 		kind := c.kinds[name]
 		kind.looked, kind.expected = true, kind.expected || expected
 		c.kinds[name] = kind

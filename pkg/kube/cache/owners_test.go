@@ -55,7 +55,7 @@ func TestOwners(t *testing.T) {
 		t.Run(first+" first", func(t *testing.T) {
 			c, _, notes := open(t)
 			c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
-			c.look("LeaderWorkerSet", true)
+			c.recordDiscovery("LeaderWorkerSet", true)
 			owner := func() {
 				c.setOwner(ownedSet("a", 2, scheduling.AnnotationTopologySpec, must))
 			}
@@ -196,7 +196,7 @@ func TestOwnersOfUnservedKinds(t *testing.T) {
 	require.False(t, c.kinds["Job"].wanted)
 	c.setPod(pod("w"))
 	require.Empty(t, c.why(t, pod("l")))
-	c.look("LeaderWorkerSet", true)
+	c.recordDiscovery("LeaderWorkerSet", true)
 	require.Equal(t, "LeaderWorkerSet ns/a, which its members name, was not found", c.why(t, pod("l")))
 	ready := ownedSet("a", 2)
 	ready.LeaderFirst = "the test says so"
@@ -228,7 +228,7 @@ func TestOwnersOfFinishedGangs(t *testing.T) {
 		p.Labels["batch.kubernetes.io/job-name"], p.Annotations[scheduling.AnnotationMinAvailable] = "j", "1"
 	}
 	c, _, _ := open(t)
-	c.look("Job", true)
+	c.recordDiscovery("Job", true)
 	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "Job", Namespace: "ns", Name: "j"}, Size: 2})
 	failed := member("j-0", of, func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodFailed })
 	c.setFinished(failed)
@@ -307,7 +307,7 @@ func TestOwnersThatAreGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, _, _ := open(t)
 			c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
-			c.look("JobSet", true)
+			c.recordDiscovery("JobSet", true)
 			history(c)
 			require.Equal(t, "JobSet ns/js, which its members name, was not found", c.why(t, pods[2]))
 			running, least := c.Running(source.GangOf(pods[0]))
@@ -328,7 +328,7 @@ func TestOwnersThatAreGone(t *testing.T) {
 // belongs to the parts of its own.
 func TestJobSetsMadeAgain(t *testing.T) {
 	c, _, _ := open(t)
-	c.look("JobSet", true)
+	c.recordDiscovery("JobSet", true)
 	parts := map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 2}}
 	c.setOwner(ownedJobSet("1", parts))
 	for _, p := range []*v1.Pod{
@@ -354,7 +354,7 @@ func TestJobSetsMadeAgain(t *testing.T) {
 func TestPartsThatHaveFinished(t *testing.T) {
 	parts := map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 2}, "x": {Jobs: 1, Size: 1}}
 	c, _, _ := open(t)
-	c.look("JobSet", true)
+	c.recordDiscovery("JobSet", true)
 	c.setOwner(ownedJobSet("u", parts))
 	worker := member("w1", jobSetMember("w", "u"))
 	c.setPod(member("w0", jobSetMember("w", "u"), onNode))
@@ -378,7 +378,7 @@ func TestPodsThatNameOtherGangs(t *testing.T) {
 		`pod-group.scheduling.sigs.k8s.io: "other")`
 	for _, first := range []string{"driver", "worker"} {
 		c, _, notes := open(t)
-		c.look("JobSet", true)
+		c.recordDiscovery("JobSet", true)
 		c.setOwner(ownedJobSet("u", map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 1}}))
 		driver := member("d0", jobSetMember("d", "u"))
 		worker := member("w0", jobSetMember("w", "u"), func(p *v1.Pod) { p.Labels[scheduling.LabelPodGroup] = "other" })
@@ -391,11 +391,11 @@ func TestPodsThatNameOtherGangs(t *testing.T) {
 		require.Contains(t, fmt.Sprint(*notes), reasons.TwoGangs+" "+why)
 		c.dropPod(worker)
 		require.Equal(t, "gang ns/js.w of the gang group does not exist: create it, or remove it from the group", c.why(t, driver))
-		require.Empty(t, c.elsewhere)
+		require.Empty(t, c.otherGangNames)
 		c.setPod(worker)
 		c.setPod(member("w0", jobSetMember("w", "u")))
 		require.Empty(t, c.why(t, driver), "the label was taken away")
-		require.Empty(t, c.elsewhere)
+		require.Empty(t, c.otherGangNames)
 	}
 }
 
@@ -412,7 +412,7 @@ func TestGroupsOfOtherAPIs(t *testing.T) {
 	for _, first := range []string{"PodGroup", "Job"} {
 		for _, uid := range []string{"", "u"} {
 			c, _, _ := open(t)
-			c.look("Job", true)
+			c.recordDiscovery("Job", true)
 			c.setOwner(&source.Owned{
 				Key: source.OwnerKey{Kind: "Job", Namespace: "ns", Name: "j"}, Size: 1, Object: &v1.ObjectReference{UID: types.UID(uid)},
 			})
@@ -441,7 +441,7 @@ func TestGroupsOfOtherAPIs(t *testing.T) {
 // A gang that lists a JobSet gets a note with the names of its gangs.
 func TestGroupsThatListOwners(t *testing.T) {
 	c, _, notes := open(t)
-	c.look("JobSet", true)
+	c.recordDiscovery("JobSet", true)
 	c.setOwner(ownedJobSet("u", map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 1}}))
 	c.setPod(member("d0", jobSetMember("d", "u")))
 	c.setPod(member("w0", jobSetMember("w", "u")))
@@ -465,7 +465,7 @@ func TestWatcherSaysWhatIsDenied(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w := &watcher{cache: c, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{}}
+	w := &watcher{cache: c, customs: c.customResources(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{}}
 	w.src = Source{
 		Dynamic: client,
 		Served: func(r schema.GroupVersionResource) (bool, error) {
@@ -500,11 +500,11 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 		"JobSet ns/js, which its members name, was not found, and Muster has read no object of this kind: "+
 			"check that Muster may read it (manifests/rbac/sources/jobset.yaml)",
 		c.why(t, worker))
-	c.deny(resource("JobSet"), true)
+	c.setDenied(resource("JobSet"), true)
 	require.Equal(t, "JobSet ns/js, which its members name, may not be read by Muster: apply "+
 		"manifests/rbac/sources/jobset.yaml", c.why(t, worker))
-	c.deny(resource("JobSet"), false)
-	c.look("JobSet", true)
+	c.setDenied(resource("JobSet"), false)
+	c.recordDiscovery("JobSet", true)
 	c.setOwner(ownedJobSet("u", map[string]source.Part{"w": {Jobs: 1, Size: 1}}))
 	require.Empty(t, c.why(t, worker))
 
@@ -515,14 +515,14 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 	c.setPod(volcano)
 	require.Contains(t, c.why(t, volcano), "does not exist")
 	kind := source.ObjectOf("podgroup-volcano").Resource
-	c.deny(kind, true)
+	c.setDenied(kind, true)
 	require.Equal(t, "Muster may not read PodGroup ns/vj: apply manifests/rbac/sources/volcano.yaml", c.why(t, volcano))
-	c.deny(kind, false)
+	c.setDenied(kind, false)
 	require.Contains(t, c.why(t, volcano), "does not exist")
 
 	leader := member("l", leaderOf("a", "0", "1"))
 	c.setPod(leader)
-	c.deny(resource("LeaderWorkerSet"), true)
+	c.setDenied(resource("LeaderWorkerSet"), true)
 	require.Empty(t, c.why(t, leader), "its pods say how large it is")
 	require.Contains(t, fmt.Sprint(*notes),
 		"Muster may not read LeaderWorkerSet ns/a, and ignores its constraints for the gang: apply manifests/rbac/sources/leaderworkerset.yaml")
@@ -538,7 +538,7 @@ func TestOwnersOfPodGroupsThatAreGone(t *testing.T) {
 	c.setObject(ref("a"), pg, source.More{})
 	c.setPod(member("p0"))
 	require.Empty(t, c.why(t, member("p0")), "TrainJobs are not read")
-	c.look("TrainJob", true)
+	c.recordDiscovery("TrainJob", true)
 	require.Equal(t, "TrainJob ns/t, which owns PodGroup ns/a, was not found", c.why(t, member("p0")))
 	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "t"}})
 	require.Empty(t, c.why(t, member("p0")))
@@ -551,7 +551,7 @@ func TestRulesApart(t *testing.T) {
 		return func(p *v1.Pod) { p.Annotations[source.AnnotationKueueRequired] = label }
 	}
 	c, _, _ := open(t)
-	c.look("JobSet", true)
+	c.recordDiscovery("JobSet", true)
 	c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
 	c.setOwner(ownedJobSet("u", map[string]source.Part{"d": {Jobs: 1, Size: 2}, "w": {Jobs: 1, Size: 2}}))
 	for i := range 2 {
@@ -689,7 +689,7 @@ func TestTreeIsMended(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _, _ := open(t)
-			c.look("CompositePodGroup", true)
+			c.recordDiscovery("CompositePodGroup", true)
 			owner(c, "root", "", 2)
 			owner(c, "inner", "root", 0)
 			for _, name := range []string{"a", "b", "e"} {
@@ -744,7 +744,7 @@ func TestFamily(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2, 3, 4}, {2, 0, 3, 1, 4}, {3, 4, 0, 1, 2}, {4, 2, 1, 0, 3}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
 			c, _, _ := open(t)
-			c.look(parent.Kind, true)
+			c.recordDiscovery(parent.Kind, true)
 			for _, i := range order {
 				steps[i](c)
 			}
@@ -801,7 +801,7 @@ func TestWhole(t *testing.T) {
 // object is there.
 func TestMinimaAreKept(t *testing.T) {
 	c, _, _ := open(t)
-	c.look("PodGang", true)
+	c.recordDiscovery("PodGang", true)
 	key := source.OwnerKey{Kind: "PodGang", Namespace: "ns", Name: "a"}
 	says := func(uid types.UID, least int) {
 		c.setOwner(&source.Owned{
@@ -867,7 +867,7 @@ func TestVersions(t *testing.T) {
 			cache, _, _ := open(t)
 			ctx, stop := context.WithCancel(t.Context())
 			w := &watcher{
-				cache: cache, src: Source{Dynamic: client, Served: served}, customs: cache.customs(ctx),
+				cache: cache, src: Source{Dynamic: client, Served: served}, customs: cache.customResources(ctx),
 				started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{},
 			}
 			watched := func() (versions []string) {
@@ -903,7 +903,7 @@ func TestInstalledLater(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			w := &watcher{
-				cache: c, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{},
+				cache: c, customs: c.customResources(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{},
 				src: Source{Dynamic: client, Served: func(r schema.GroupVersionResource) (bool, error) { return r == of && is, nil }},
 			}
 			w.discover(ctx, c.Clock.Now())
@@ -940,7 +940,7 @@ func TestGoneBeforeItIsRead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := &watcher{
-		cache: c, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{},
+		cache: c, customs: c.customResources(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{},
 		src: Source{Dynamic: client, Served: func(r schema.GroupVersionResource) (bool, error) { return r == of && served.Load(), nil }},
 	}
 	served.Store(true)
@@ -975,7 +975,7 @@ func TestBeginsWithout(t *testing.T) {
 		cache, _, _ := open(t)
 		cache.ExtraResources = []ExtraResource{{Resource: quotas}}
 		w := &watcher{
-			cache: cache, customs: cache.customs(t.Context()),
+			cache: cache, customs: cache.customResources(t.Context()),
 			synced: map[string]func() bool{"nodes": func() bool { return true }, c.missing.GroupResource().String(): func() bool { return false }},
 		}
 		require.Equal(t, c.begins, w.hasSeen(t.Context(), cache.Clock.Now(), c.waited), "%s after %s", c.missing.Resource, c.waited)

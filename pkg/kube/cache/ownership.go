@@ -7,12 +7,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// ours says whether this process reports the gang: it serves one of its members. c.mu is held.
+// servesGang returns whether this process reports the gang: it schedules one of its members. c.mu is locked.
 //
-// The scheduler of an object without members is unknown. The object is ours if we reported it before, or if only
-// schedulers like this one read what it declares: users see errors before they create members. It is not ours if
-// another scheduler gave it a phase or had its last members.
-func (c *Cache) ours(r *record) bool {
+// The scheduler of an object without members is unknown. This process reports such an object if it did before, or if the object has keys
+// that only Koordinator and Muster read. It does not report an object that has a phase from another scheduler or had members of another
+// one.
+func (c *Cache) servesGang(r *record) bool {
 	for _, pod := range r.Pods {
 		if c.serves[pod.Spec.SchedulerName] {
 			return true

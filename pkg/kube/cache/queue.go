@@ -13,8 +13,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Order is a pod's position in the queue: gangs that were partially bound at the start, then priority, the gang's
-// creation, the gang and the rank.
+// Order is a pod's position in the queue. Members of gangs that were partially bound at the start come first. Other pods are ordered by
+// priority, then by creation of the gang, by the gang, and by rank.
 type Order struct {
 	Resumed  bool
 	Priority int32
@@ -36,7 +36,7 @@ func (c *Cache) Order(pod *v1.Pod) Order {
 	return o
 }
 
-// Before says whether o is tried before p.
+// Before returns whether the pod at o is scheduled before the pod at p.
 func (o Order) Before(p Order) bool {
 	if o.Resumed != p.Resumed {
 		return o.Resumed
@@ -44,7 +44,7 @@ func (o Order) Before(p Order) bool {
 	return cmp.Or(cmp.Compare(p.Priority, o.Priority), o.Compare(p)) < 0
 }
 
-// Compare orders pods of equal priority.
+// Compare returns -1, 0 or 1: the order of pods of equal priority.
 func (o Order) Compare(p Order) int {
 	return cmp.Or(
 		o.Created.Compare(p.Created),
@@ -54,11 +54,10 @@ func (o Order) Compare(p Order) int {
 	)
 }
 
-// Queue lists the served gangs with waiting members in the order in which they are tried. A gang's position is that
-// of its group's representative, or of its own first member. waits are the gangs that wait for users or
-// controllers.
+// Queue returns the served gangs with pending members. tried are in the order in which they are scheduled; waits are the ones that wait
+// for users or controllers. A gang's position is that of its group's representative, or without one of its own first member.
 //
-// It takes the lock once per gang, so readers do not wait.
+// It locks c.mu for each gang anew, so that others do not wait long.
 func (c *Cache) Queue() (tried, waits []gang.Ref) {
 	stands := map[gang.Ref]standing{}
 	for _, ref := range c.Gangs() {
@@ -83,12 +82,12 @@ func (c *Cache) Queue() (tried, waits []gang.Ref) {
 
 // standing is a gang's position in the queue.
 type standing struct {
-	tried Order // its group's representative
-	other bool  // that is a member of another gang
-	own   Order // its own first member
+	tried Order // of its group's representative
+	other bool  // the representative is a member of another gang
+	own   Order // of its own first member
 }
 
-// compare puts the gang of the representative before the others of its group.
+// compare returns the order of two gangs, -1, 0 or 1. The gang of the representative is before the other gangs of its group.
 func (s standing) compare(o standing) int {
 	switch {
 	case s.tried.Before(o.tried):
@@ -105,7 +104,7 @@ func (s standing) compare(o standing) int {
 	return 0
 }
 
-// standing returns a gang's position; any is false if no member waits.
+// standing returns a gang's position in the queue; waiting is false if no member is pending.
 func (c *Cache) standing(ref gang.Ref) (s standing, waiting bool) {
 	for i, pod := range c.waiting(ref) {
 		if o := c.Order(pod); i == 0 || o.Before(s.own) {
@@ -120,12 +119,12 @@ func (c *Cache) standing(ref gang.Ref) (s standing, waiting bool) {
 	return s, waiting
 }
 
-// representative returns the member that is tried for a gang's group, or nil.
+// representative returns the member that stands for a gang's group in the queue, or nil.
 func (c *Cache) representative(ref gang.Ref) *v1.Pod {
 	return read(c, func() *v1.Pod { return c.pods[c.book.Representative(ref)] })
 }
 
-// waiting returns the members of a gang that wait for a node of one of our profiles.
+// waiting returns the pending members of a gang that profiles of this process schedule.
 func (c *Cache) waiting(ref gang.Ref) (pods []*v1.Pod) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -22,25 +22,25 @@ import (
 // Report is what is published about one gang.
 type Report struct {
 	gang.State
-	// Served says whether this process reports the gang, or another scheduler does.
+	// Served says that this process reports the gang, and not another scheduler.
 	Served   bool
 	PodGroup *sigs.PodGroup // nil for a gang that its pods describe
 	Resource schema.GroupVersionResource
-	ReadOnly bool // only Condition of its status is ours to write
-	// Condition is the type of the one condition that we write if the status is not ours; "" if none.
+	ReadOnly bool // Muster may write only Condition into its status
+	// Condition is the type of the only condition that Muster writes if ReadOnly is true; "" if none.
 	Condition   string
 	EventMember *v1.Pod  // the member for events without a PodGroup, preferably a waiting one; may be nil
 	Owners      []string // namespace/name of the members' controllers
 	Members     int      // in total
 	// Members by phase, finished ones included.
 	Running, Succeeded, Failed int
-	// Domain is the path of the deepest named domain that holds all bound members; "" if that is the whole cluster, or none is bound.
+	// Domain is the path of the smallest named domain that contains all bound members; "" if that is the whole cluster, or none is bound.
 	Domain string
 	// OneByOne names a StatefulSet that seems to create its pods one after another, so members are missing.
 	OneByOne string
-	// Misnamed ends the words of Refusal with what seems to be meant by a name or a label that is wrong; "" if nothing is known.
+	// Misnamed is a text to append to Refusal: which name or label is probably wrong; "" if nothing is known.
 	Misnamed string
-	// TooSmall names the Jobs of the members, if all of them together make fewer pods at a time than Min; JobPods is how many.
+	// TooSmall names the Jobs of the members if all Jobs together run fewer pods at a time than Min; JobPods is that number.
 	TooSmall []string
 	JobPods  int
 }
@@ -50,10 +50,10 @@ type Tally struct {
 	gang.State          // without the Refusal
 	Served     bool     // as in Report
 	Group      gang.Ref // the key of its group
-	Members    int      // that have not finished
+	Members    int      // members that have not finished
 }
 
-// Tally counts a gang without reading its members.
+// Tally returns the numbers of a gang. It is cheap, because it does not read the members. It returns false for an unknown gang.
 func (c *Cache) Tally(ref gang.Ref) (Tally, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -61,7 +61,7 @@ func (c *Cache) Tally(ref gang.Ref) (Tally, bool) {
 	if r == nil {
 		return Tally{}, false
 	}
-	return Tally{State: c.book.Numbers(ref), Served: c.ours(r), Group: c.book.GroupOfGang(ref)[0], Members: len(r.Pods)}, true
+	return Tally{State: c.book.Numbers(ref), Served: c.servesGang(r), Group: c.book.GroupOfGang(ref)[0], Members: len(r.Pods)}, true
 }
 
 // State returns the state of a gang in the book.
@@ -85,15 +85,15 @@ func (c *Cache) FirstMade(ref gang.Ref) (first time.Time) {
 	return first
 }
 
-// speaksBefore orders the candidates for EventMember: waiting members first, then by name.
-func speaksBefore(x, y *v1.Pod) bool {
+// eventMemberBefore returns whether x is preferred to y as EventMember: pending members first, then by name.
+func eventMemberBefore(x, y *v1.Pod) bool {
 	if a, b := x.Spec.NodeName == "", y.Spec.NodeName == ""; a != b {
 		return a
 	}
 	return topology.CompareNames(convert.PodKey(x), convert.PodKey(y)) < 0
 }
 
-// Report returns what is known about a gang now.
+// Report returns what is to be published about a gang now. It returns false for an unknown gang.
 func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	tree := c.Topology().Tree
 	c.mu.RLock()
@@ -102,7 +102,7 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	if r == nil {
 		return Report{}, false
 	}
-	out := Report{State: c.book.State(ref), Members: len(r.Pods), PodGroup: r.Object, Served: c.ours(r)}
+	out := Report{State: c.book.State(ref), Members: len(r.Pods), PodGroup: r.Object, Served: c.servesGang(r)}
 	if o := source.ObjectOf(ref.Source); o != nil {
 		out.Resource, out.ReadOnly = o.Resource, o.ReadOnly
 		if o.Condition != nil && r.Object != nil {
@@ -113,7 +113,7 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	owners := map[string]bool{}
 	var bound []int // node indexes
 	for _, pod := range r.Pods {
-		if !convert.Finished(pod) && (out.EventMember == nil || speaksBefore(pod, out.EventMember)) {
+		if !convert.Finished(pod) && (out.EventMember == nil || eventMemberBefore(pod, out.EventMember)) {
 			out.EventMember = pod
 		}
 		if o := metav1.GetControllerOf(pod); o != nil {
@@ -154,8 +154,8 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	return out, true
 }
 
-// missingObject names the missing object that keeps the first member of a gang from being tried; "" if none. c.mu
-// is held.
+// missingObject returns a text about an object that a member names and that does not exist, if the gang waits for that; else "". c.mu is
+// locked.
 func (c *Cache) missingObject(r *record, s gang.State) string {
 	if c.Lacks == nil || s.Refusal.Exists() || s.Planned > 0 || s.Reserved || s.Bound+s.Done >= s.Min {
 		return ""
@@ -180,16 +180,16 @@ func (c *Cache) Object(ref gang.Ref) *sigs.PodGroup {
 	return nil
 }
 
-// Gangs lists the known gangs.
+// Gangs returns all known gangs, sorted by name.
 func (c *Cache) Gangs() []gang.Ref { return read(c, func() []gang.Ref { return c.refs() }) }
 
-// Bound says whether the API server has a node for the member.
+// Bound returns whether a member has a node in the API server.
 func (c *Cache) Bound(pod *v1.Pod) bool {
 	p := c.Pod(convert.PodKey(pod))
 	return p != nil && p.Spec.NodeName != ""
 }
 
-// Counted says whether a member is bound, or assumed by the scheduler.
+// Counted returns whether a member is bound, or assumed by the scheduler.
 func (c *Cache) Counted(pod *v1.Pod) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -198,12 +198,12 @@ func (c *Cache) Counted(pod *v1.Pod) bool {
 	return p != nil && p.UID == pod.UID && (p.Spec.NodeName != "" || c.book.Assumed(key))
 }
 
-// Together lists the gangs of one group with ref, which is included.
+// Together returns all gangs of ref's group, with ref.
 func (c *Cache) Together(ref gang.Ref) []gang.Ref {
 	return read(c, func() []gang.Ref { return slices.Clone(c.book.GroupOfGang(ref)) })
 }
 
-// Above returns the levels above an optional gang; nil if its group needs it.
+// Above returns the levels of the group that contain an optional gang; nil for a gang that its group needs.
 func (c *Cache) Above(ref gang.Ref) []choice.Level {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -213,17 +213,17 @@ func (c *Cache) Above(ref gang.Ref) []choice.Level {
 	return nil
 }
 
-// SubGroup is some members of a gang in one of its sub-groups.
+// SubGroup has some members of one sub-group of a gang.
 type SubGroup struct {
 	Part   gang.Ref // of the gang
-	Policy int      // -1: no sub-group
-	Size   int      // members of a complete sub-group
-	Least  int      // sub-groups of its policy that the gang needs
+	Policy int      // index of its policy; -1 is for members without a sub-group
+	Size   int      // number of members of a complete sub-group
+	Least  int      // number of sub-groups of its policy that the gang needs
 	Pods   []*v1.Pod
 }
 
-// SubGroups sorts members of a gang into its sub-groups, by policy and member. Members without a sub-group come
-// last. It returns nil for a gang without policies.
+// SubGroups returns members of a gang grouped by sub-group, in the order of policies; members without a sub-group are last. It returns nil
+// for a gang without policies.
 func (c *Cache) SubGroups(ref gang.Ref, members []*v1.Pod) (out []SubGroup) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -248,7 +248,7 @@ func (c *Cache) SubGroups(ref gang.Ref, members []*v1.Pod) (out []SubGroup) {
 	return out
 }
 
-// InPart returns the members that are in a part of a gang.
+// InPart returns those of the members that are in the given sub-group of a gang.
 func (c *Cache) InPart(part gang.Ref, members []*v1.Pod) []*v1.Pod {
 	for _, s := range c.SubGroups(part.Whole(), members) {
 		if s.Part == part {
@@ -258,32 +258,32 @@ func (c *Cache) InPart(part gang.Ref, members []*v1.Pod) []*v1.Pod {
 	return nil
 }
 
-// Running returns the bound members of a gang that are neither done nor being evicted. least is how many of them it
-// needs: 0 without a declaration, all if they are evicted together.
+// Running returns the bound members of a gang that have not finished and are not being evicted. least is how many members the gang needs:
+// 0 without a declaration, all of them if it is always evicted whole.
 func (c *Cache) Running(ref gang.Ref) (pods []*v1.Pod, least int) {
-	return c.staying(ref, func(p *v1.Pod) bool { return p.Spec.NodeName != "" })
+	return c.remainingMembers(ref, func(p *v1.Pod) bool { return p.Spec.NodeName != "" })
 }
 
-// Placed is Running with the members that the scheduler counts on a node.
+// Placed is Running, with assumed members in addition to bound ones.
 func (c *Cache) Placed(ref gang.Ref) (pods []*v1.Pod, least int) {
-	return c.staying(ref, func(p *v1.Pod) bool { return p.Spec.NodeName != "" || c.book.Assumed(convert.PodKey(p)) })
+	return c.remainingMembers(ref, func(p *v1.Pod) bool { return p.Spec.NodeName != "" || c.book.Assumed(convert.PodKey(p)) })
 }
 
-func (c *Cache) staying(ref gang.Ref, placed func(*v1.Pod) bool) (pods []*v1.Pod, least int) {
+func (c *Cache) remainingMembers(ref gang.Ref, placed func(*v1.Pod) bool) (pods []*v1.Pod, least int) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	r := c.gangs[ref]
 	if r == nil {
 		return nil, 0
 	}
-	pods, least = r.members(func(p *v1.Pod) bool { return placed(p) && !c.leaves(p) }), c.book.Numbers(ref).Min
+	pods, least = r.members(func(p *v1.Pod) bool { return placed(p) && !c.isEvicted(p) }), c.book.Numbers(ref).Min
 	if r.Declared != nil && r.Declared.EvictWhole {
 		least = max(len(pods), least)
 	}
 	return pods, least
 }
 
-// members returns the unfinished members of a gang for which keep holds, by name.
+// members returns the members of a gang that have not finished and for which keep returns true, sorted by name. r may be nil.
 func (r *record) members(keep func(*v1.Pod) bool) (pods []*v1.Pod) {
 	if r == nil {
 		return nil
@@ -296,21 +296,21 @@ func (r *record) members(keep func(*v1.Pod) bool) (pods []*v1.Pod) {
 	return pods
 }
 
-func (c *Cache) leaves(p *v1.Pod) bool { return c.Leaves != nil && c.Leaves(p) }
+func (c *Cache) isEvicted(p *v1.Pod) bool { return c.Leaves != nil && c.Leaves(p) }
 
-// Terminating returns the running members of a gang whose eviction is not visible yet.
+// Terminating returns the bound members of a gang that are being evicted and whose object does not show this yet.
 func (c *Cache) Terminating(ref gang.Ref) (pods []*v1.Pod) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.gangs[ref].members(func(p *v1.Pod) bool { return p.Spec.NodeName != "" && p.DeletionTimestamp == nil && c.leaves(p) })
+	return c.gangs[ref].members(func(p *v1.Pod) bool { return p.Spec.NodeName != "" && p.DeletionTimestamp == nil && c.isEvicted(p) })
 }
 
-// Started says whether a gang was complete once, and some member is left.
+// Started returns whether a gang was complete once and still has a member.
 func (c *Cache) Started(ref gang.Ref) bool {
 	return read(c, func() bool { return c.book.Numbers(ref).Started })
 }
 
-// BelowMinimum says whether fewer members of a gang run or have finished than it needs.
+// BelowMinimum returns whether the bound and the succeeded members of a gang are fewer than minMember.
 func (c *Cache) BelowMinimum(ref gang.Ref) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -318,17 +318,17 @@ func (c *Cache) BelowMinimum(ref gang.Ref) bool {
 	return s.Bound+s.Done < s.Min
 }
 
-// Misses says whether a gang lists a gang that does not exist and that it needs.
+// Misses returns whether a gang needs a gang of its group that does not exist.
 func (c *Cache) Misses(ref gang.Ref) bool {
 	return read(c, func() bool { return c.book.MissesListedGang(ref) })
 }
 
-// Pending returns the members of a gang that wait for a node.
+// Pending returns the members of a gang that have no node yet.
 func (c *Cache) Pending(ref gang.Ref) []*v1.Pod {
 	return read(c, func() []*v1.Pod { return c.gangs[ref].members(func(p *v1.Pod) bool { return p.Spec.NodeName == "" }) })
 }
 
-// TriedFor returns the pending member that was tried for a gang's group, the first by rank; nil if none was.
+// TriedFor returns the first pending member by rank that was the representative of a gang's group in a search; nil if there is none.
 func (c *Cache) TriedFor(ref gang.Ref) *v1.Pod {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -10,22 +10,21 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 )
 
-// Bindings of an earlier leader may be seen this late. Notes are limited to one per rivalsEvery.
+// Bindings by an earlier leader may be seen up to earlierBindings late. At most one note is published in rivalsEvery.
 const (
 	earlierBindings = 30 * time.Second
 	rivalsEvery     = time.Minute
 )
 
-// rivals detects bindings of our pods by another scheduler. c.mu guards it.
+// rivals detects that another scheduler binds pods of this process's profiles. c.mu guards it.
 type rivals struct {
-	binding  map[types.UID]bool // pods that this process bound and that are not seen on a node yet
-	since    time.Time          // since this process leads
+	binding  map[types.UID]bool // pods that this process binds and whose node was not seen yet
+	since    time.Time          // when this process became the leader
 	lastNote time.Time
-	count    int // of pods bound by another scheduler
+	count    int // number of pods that another scheduler bound
 }
 
-// NoteBinding records that the scheduler is about to bind a pod. A failed binding may have been carried out
-// nevertheless.
+// NoteBinding records that this process is about to bind a pod. The record stays after a failed binding, which may have taken effect.
 func (c *Cache) NoteBinding(pod *v1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +53,7 @@ func (r *rivals) bound(pod *v1.Pod, now time.Time) (message string) {
 		pod.Spec.NodeName, pod.Spec.SchedulerName, r.count)
 }
 
-// podUpdated checks a pod's update before the cache handles it.
+// podUpdated publishes a note if an update shows that another scheduler bound the pod. It is called before the cache handles the update.
 func (c *Cache) podUpdated(old, current *v1.Pod) {
 	if old.Spec.NodeName != "" || current.Spec.NodeName == "" || !c.open.Load() || !c.Serves(current) {
 		return

@@ -11,21 +11,21 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Score is how close together the pods of an object's gangs are.
+// Score is a measure of how near to each other the pods of an owner's gangs are; 1 is nearest.
 type Score struct {
 	Resource schema.GroupVersionResource
 	Object   *v1.ObjectReference
 	Value    float64 // above 0 and up to 1, to three digits
 }
 
-// Score returns the score to write into the object that owns a gang (topology.Tree.Near). ok is false if it is not
-// ours to write, unchanged, or some gang lacks members.
+// Score returns the score to write into the object that owns a gang (topology.Tree.Near). ok is false if this process does not report the
+// gang, the score is unchanged, or a gang of the object has too few members.
 func (c *Cache) Score(ref gang.Ref) (out Score, ok bool) {
 	tree := c.Topology().Tree
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	r := c.gangs[ref]
-	if r == nil || r.Owner == nil || !c.ours(r) {
+	if r == nil || r.Owner == nil || !c.servesGang(r) {
 		return out, false
 	}
 	if out.Resource, ok = r.Owner.Scored(); !ok {

@@ -27,13 +27,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Source is where the objects come from.
+// Source is from where the cache reads objects.
 type Source struct {
 	Core     informers.SharedInformerFactory
 	Finished toolscache.SharedIndexInformer // pods that succeeded or failed; nil leaves finished members out
 	Dynamic  dynamic.Interface
-	// Served says whether the API server serves a custom resource now. The error is ErrDenied if it does and the
-	// resource may not be read.
+	// Served returns whether the API server serves a custom resource now. The error is ErrNoPermission if it may not be read.
 	Served func(schema.GroupVersionResource) (bool, error)
 	// Later says that the API server may serve further resources at any time.
 	Later bool
@@ -42,35 +41,37 @@ type Source struct {
 // ErrNoPermission says that a resource may not be read.
 var ErrNoPermission = errors.New("permission is missing")
 
-// custom is an optional or required custom resource, and its handlers.
-type custom struct {
+// customResource is a custom resource to watch, and its handlers.
+type customResource struct {
 	gvr       schema.GroupVersionResource
 	versions  []schema.GroupVersionResource // other versions, one of which is read if this one is not served
 	optional  bool
 	ownerKind string // the kind of its objects; "" if they own no gangs
-	lazy      bool   // only if gangs name such owners
-	limits    bool   // it limits gangs of all integrations, as quotas do, and declares none
+	lazy      bool   // watched only if gangs name such owners
+	limits    bool   // it declares no gangs, but limits all of them, as quotas do
 	trim      func(*unstructured.Unstructured)
 	set, drop func(*unstructured.Unstructured)
 }
 
-// customs returns the topology, the objects of all integrations, and the resources of other components.
-func (c *Cache) customs(ctx context.Context) []custom {
+// customResources returns all custom resources to watch: the topology, the objects of all integrations, and ExtraResources.
+func (c *Cache) customResources(ctx context.Context) []customResource {
 	set, drop := c.topologyHandlers(ctx)
-	all := []custom{{gvr: koordinator.ClusterNetworkTopologies, set: set, drop: drop}}
+	all := []customResource{{gvr: koordinator.ClusterNetworkTopologies, set: set, drop: drop}}
 	for i := range source.All {
 		s := &source.All[i]
 		if s.Object != nil {
 			set, drop := c.objectHandlers(ctx, s)
-			all = append(all, custom{gvr: s.Object.Resource, versions: s.Object.Versions()[1:], optional: s.Object.Optional, set: set, drop: drop})
+			all = append(all, customResource{
+				gvr: s.Object.Resource, versions: s.Object.Versions()[1:], optional: s.Object.Optional, set: set, drop: drop,
+			})
 		}
 	}
 	for _, o := range source.Owners {
 		set, drop := c.ownerHandlers(ctx, o)
-		all = append(all, custom{gvr: o.Resource, optional: true, ownerKind: o.Kind, lazy: o.Lazy, trim: o.Trim, set: set, drop: drop})
+		all = append(all, customResource{gvr: o.Resource, optional: true, ownerKind: o.Kind, lazy: o.Lazy, trim: o.Trim, set: set, drop: drop})
 	}
 	for _, b := range c.ExtraResources {
-		all = append(all, custom{gvr: b.Resource, optional: true, limits: true, set: b.Set, drop: b.Drop})
+		all = append(all, customResource{gvr: b.Resource, optional: true, limits: true, set: b.Set, drop: b.Drop})
 	}
 	return all
 }
@@ -83,9 +84,9 @@ const (
 	startWithout  = time.Minute // for the first lists of other APIs
 )
 
-// Start registers with the shared informers, which the scheduler starts. In the background it runs informers for
-// the custom resources that are served, also if they are installed later. It returns at once. No gang enters the
-// scheduler before everything was seen once; the log says what is missing.
+// Start registers handlers with the shared informers, which the scheduler starts, and returns at once. In the background it runs informers
+// for the custom resources that are served, even if they are installed later. The cache opens after all objects were listed once; the log
+// says what is missing.
 func (c *Cache) Start(ctx context.Context, src Source) error {
 	pods, err := src.Core.Core().V1().Pods().Informer().AddEventHandler(c.podHandler())
 	if err != nil {
@@ -103,7 +104,7 @@ func (c *Cache) Start(ctx context.Context, src Source) error {
 	c.laterServed = src.Later
 	c.mu.Unlock()
 	w := &watcher{
-		cache: c, src: src, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{},
+		cache: c, src: src, customs: c.customResources(ctx), started: map[schema.GroupVersionResource]bool{},
 		synced: map[string]func() bool{"pods": pods.HasSynced, "nodes": nodes.HasSynced},
 	}
 	if src.Finished != nil {
@@ -119,7 +120,7 @@ func (c *Cache) Start(ctx context.Context, src Source) error {
 	return nil
 }
 
-// Handler calls set for each existing object and drop for each deleted one.
+// Handler returns an event handler that calls set for each added or updated object, and drop for each deleted one.
 func Handler[T any](set, drop func(T)) toolscache.ResourceEventHandlerFuncs {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { set(o.(T)) },
@@ -135,7 +136,7 @@ func Handler[T any](set, drop func(T)) toolscache.ResourceEventHandlerFuncs {
 	}
 }
 
-// podHandler is Handler for pods that also detects bindings by another scheduler.
+// podHandler returns the event handler for pods. It also detects bindings by another scheduler.
 func (c *Cache) podHandler() toolscache.ResourceEventHandler {
 	handlers := Handler(c.setPod, c.dropPod)
 	set := handlers.UpdateFunc
@@ -146,7 +147,7 @@ func (c *Cache) podHandler() toolscache.ResourceEventHandler {
 	return handlers
 }
 
-// namespaceHandler reports changes of namespace labels, which may matter to members.
+// namespaceHandler returns an event handler that reports new namespaces and changes of namespace labels.
 func (c *Cache) namespaceHandler() toolscache.ResourceEventHandler {
 	changed := func() { c.Do([]gang.Effect{{Verb: NamespaceChanged}}) }
 	return toolscache.ResourceEventHandlerFuncs{
@@ -160,15 +161,15 @@ func (c *Cache) namespaceHandler() toolscache.ResourceEventHandler {
 	}
 }
 
-// watcher starts informers as their resources appear, and waits for the first lists.
+// watcher starts an informer for each custom resource as soon as it is served, and waits for the first lists.
 type watcher struct {
 	cache      *Cache
 	src        Source
-	synced     map[string]func() bool // what must have been seen once, by name
-	customs    []custom
+	synced     map[string]func() bool // by resource name, whether the first list is complete
+	customs    []customResource
 	started    map[schema.GroupVersionResource]bool
 	starting   map[schema.GroupVersionResource]startedInformer // started informers whose first list is missing
-	looked     map[string]bool                                 // kinds of owners that discovery has looked for
+	looked     map[string]bool                                 // kinds of owners for which discovery has searched
 	complaints map[string]time.Time
 }
 
@@ -191,7 +192,7 @@ func (w *watcher) run(ctx context.Context) {
 			discovered = now
 		}
 		if !w.cache.open.Load() && !w.mustDiscover(0) && w.hasSeen(ctx, now, now.Sub(began)) && w.cache.Leading() {
-			w.cache.ready()
+			w.cache.openCache()
 		}
 		select {
 		case <-ctx.Done():
@@ -201,8 +202,8 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// hasSeen says whether gangs may enter. All first lists are complete, or only lists of optional APIs are missing
-// for long (a broken conversion webhook, for example). Only the gangs of such an API wait then.
+// hasSeen returns whether the cache may open: all first lists are complete, or only lists of optional APIs are missing for long (because of
+// a broken conversion webhook, for example). Only the gangs of such an API wait then.
 func (w *watcher) hasSeen(ctx context.Context, now time.Time, waited time.Duration) bool {
 	missing := w.unsynced()
 	switch {
@@ -218,9 +219,9 @@ func (w *watcher) hasSeen(ctx context.Context, now time.Time, waited time.Durati
 	return false
 }
 
-// needs says whether no pod may be placed before a resource was read: without quotas too many pods would run.
+// needs returns whether no pod may be placed until a resource was listed. It is true for quotas: without them too many pods would run.
 func (w *watcher) needs(name string) bool {
-	return !slices.ContainsFunc(w.customs, func(r custom) bool {
+	return !slices.ContainsFunc(w.customs, func(r customResource) bool {
 		read := append([]schema.GroupVersionResource{r.gvr}, r.versions...)
 		return r.optional && !r.limits && slices.ContainsFunc(read, func(resource schema.GroupVersionResource) bool {
 			return resource.GroupResource().String() == name
@@ -228,20 +229,20 @@ func (w *watcher) needs(name string) bool {
 	})
 }
 
-// behind says whether discovery must look for a kind of owners that gangs name. An API server that did not answer
-// is not asked again at once.
+// mustDiscover returns whether discovery must run now because gangs name owners of a kind that is not found. since is the time since the
+// last discovery.
 func (w *watcher) mustDiscover(since time.Duration) bool {
-	return slices.ContainsFunc(w.customs, func(r custom) bool {
-		wanted, missing := w.cache.wants(r.ownerKind)
+	return slices.ContainsFunc(w.customs, func(r customResource) bool {
+		wanted, missing := w.cache.kindState(r.ownerKind)
 		return r.lazy && !w.looked[r.ownerKind] && wanted || since >= lookAgain && missing
 	})
 }
 
-// discover starts an informer for each served resource without one.
+// discover starts an informer for each custom resource that is served and has none.
 func (w *watcher) discover(ctx context.Context, now time.Time) {
 	w.stopMissing()
 	for _, r := range w.customs {
-		if wanted, _ := w.cache.wants(r.ownerKind); w.started[r.gvr] || r.lazy && !wanted {
+		if wanted, _ := w.cache.kindState(r.ownerKind); w.started[r.gvr] || r.lazy && !wanted {
 			continue
 		}
 		if w.looked == nil {
@@ -257,29 +258,28 @@ func (w *watcher) discover(ctx context.Context, now time.Time) {
 		}
 		switch {
 		case errors.Is(err, ErrNoPermission):
-			w.cache.deny(r.gvr, true)
-			w.cache.look(r.ownerKind, false)
+			w.cache.setDenied(r.gvr, true)
+			w.cache.recordDiscovery(r.ownerKind, false)
 			w.complain(ctx, now, err.Error())
 		case err != nil:
 			w.complain(ctx, now, fmt.Sprintf("cannot find out whether %s is served: %v", name, err))
 		case served:
 			w.started[key] = true
-			w.cache.deny(r.gvr, false)
+			w.cache.setDenied(r.gvr, false)
 			w.start(ctx, key, r)
 			if r.ownerKind != "" {
-				w.cache.look(r.ownerKind, true)
+				w.cache.recordDiscovery(r.ownerKind, true)
 			}
 		case !r.optional:
 			w.complain(ctx, now, fmt.Sprintf("CustomResourceDefinition %s (%s) is not installed: apply manifests/crd",
 				name, r.gvr.Version))
 		default:
-			w.cache.look(r.ownerKind, false)
+			w.cache.recordDiscovery(r.ownerKind, false)
 		}
 	}
 }
 
-// stopMissing stops waiting for resources that are not served any more, because their CRD was deleted. They start
-// again when they are served again.
+// stopMissing stops informers without a complete first list whose resource is not served any more. They start again if it is served again.
 func (w *watcher) stopMissing() {
 	for key, b := range w.starting {
 		if w.cache.open.Load() || b.synced() {
@@ -296,7 +296,7 @@ func (w *watcher) stopMissing() {
 	}
 }
 
-// complain logs an error, the same one at most every 20 seconds.
+// complain logs a message as an error, an equal message at most once in complainEvery.
 func (w *watcher) complain(ctx context.Context, now time.Time, message string) {
 	if w.complaints == nil {
 		w.complaints = map[string]time.Time{}
@@ -318,8 +318,8 @@ func (w *watcher) unsynced() (names []string) {
 	return names
 }
 
-// start watches a resource, registered under its first version.
-func (w *watcher) start(ctx context.Context, key schema.GroupVersionResource, r custom) {
+// start runs an informer for a resource. key is the first version of the resource; r.gvr is the version to read.
+func (w *watcher) start(ctx context.Context, key schema.GroupVersionResource, r customResource) {
 	informer := dynamicinformer.NewDynamicSharedInformerFactory(w.src.Dynamic, 0).ForResource(r.gvr).Informer()
 	name := r.gvr.GroupResource().String()
 	_ = informer.SetTransform(func(object any) (any, error) { return withoutHistory(object, r.trim) })
@@ -349,8 +349,8 @@ func (w *watcher) start(ctx context.Context, key schema.GroupVersionResource, r 
 	}()
 }
 
-// withoutHistory removes the managed fields, which are often larger than the object, and what trim removes. It must
-// not fail: the object would be lost.
+// withoutHistory returns an object without managed fields, which are often large, and without what trim removes (nil is nothing). It never
+// returns an error: the informer would lose the object.
 func withoutHistory(object any, trim func(*unstructured.Unstructured)) (any, error) {
 	o, ok := object.(*unstructured.Unstructured)
 	if !ok || len(o.GetManagedFields()) == 0 && trim == nil {
@@ -413,21 +413,21 @@ func (c *Cache) ownerHandlers(ctx context.Context, kind *source.Owner) (set, dro
 	return set, drop
 }
 
-// ready opens the cache once: everything was seen and this process leads. It restores reservations, and gangs may
-// enter.
-func (c *Cache) ready() {
+// openCache opens the cache, so that gangs may be scheduled, and restores reservations. It is called once, after all objects were listed
+// and this process became the leader.
+func (c *Cache) openCache() {
 	c.open.Store(true)
 	c.mu.Lock()
 	c.rivals.since = c.Clock.Now()
 	effects := c.markReached()
 	c.book.Resume(c.Clock.Now())
-	c.bereft = c.leadersWithoutMembers()
+	c.lostReservations = c.leadersWithoutMembers()
 	effects = append(effects, c.restore()...)
 	for _, ref := range c.book.Gangs() {
 		effects = append(effects, c.book.Review(ref)...)
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(c.pods), topology.CompareNames) {
-		effects = append(effects, c.voidNomination(c.pods[key])...)
+		effects = append(effects, c.clearStaleNomination(c.pods[key])...)
 	}
 	effects = append(effects, gang.Effect{Verb: gang.ResumeOthers})
 	notes := c.allNotes()
@@ -437,8 +437,7 @@ func (c *Cache) ready() {
 	c.topologyChanged()
 }
 
-// markReached tells the book the gangs that were complete once, as an earlier process wrote into their objects.
-// c.mu is held.
+// markReached records in the book the gangs that were complete once, according to the status of their objects. c.mu is locked.
 func (c *Cache) markReached() (effects []gang.Effect) {
 	for _, ref := range c.refs() {
 		if r := c.gangs[ref]; r.Object != nil && source.Reached(r.Object) {
@@ -448,8 +447,7 @@ func (c *Cache) markReached() (effects []gang.Effect) {
 	return effects
 }
 
-// restore restores the reservations in status.nominatedNodeName, for groups with enough nominated members. c.mu is
-// held.
+// restore makes reservations from status.nominatedNodeName of pending members, for groups that have enough such members. c.mu is locked.
 func (c *Cache) restore() (effects []gang.Effect) {
 	seen := map[gang.Ref]bool{}
 	for _, ref := range c.book.Gangs() {
@@ -477,7 +475,7 @@ func (c *Cache) restore() (effects []gang.Effect) {
 				now := c.Clock.Now()
 				ev := gang.Planned{Group: g.Key, Places: places, Reserved: true, Restored: true, Until: now.Add(c.Leave)}
 				effects = append(effects, c.book.Apply(ev, now)...)
-				// no further event may come: the victims may be gone already
+				// the victims may be gone already, so that no further event retries the group
 				effects = append(effects, gang.Effect{Verb: gang.Wake, Pod: g.Pending[0].Pod})
 			}
 		}
@@ -485,5 +483,5 @@ func (c *Cache) restore() (effects []gang.Effect) {
 	return effects
 }
 
-// Open says whether everything was seen once and this process leads. Before that it must neither plan nor write.
+// Open returns whether all objects were listed once and this process is the leader. Until then it must neither plan nor write.
 func (c *Cache) Open() bool { return c.open.Load() }

@@ -14,15 +14,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// oneByOne returns a StatefulSet that may be the reason for missing members. By default it creates a pod only when
-// the one before runs, which waits here for the next. Its pods show that: the last one waits, and the others have a
-// node.
+// oneByOne returns the name of a StatefulSet that may be why members are missing: by default it creates a pod only after the previous one
+// runs, but a member of a gang waits for the next ones. Such a set has exactly one pod without a node, the last one.
 //
 //	train-0 (waits)                           1 of 3
 //	train-0 (node), train-1 (waits)           2 of 3, with others that had started
 //	train-0 (waits), train-1 (waits)          no: all are created at once
 //
-// It returns "" if there is none. c.mu is held.
+// It returns "" if there is none. c.mu is locked.
 func (c *Cache) oneByOne(state gang.State) (name string) {
 	if state.Refusal.By != gang.Missing {
 		return ""
@@ -43,12 +42,12 @@ func (c *Cache) oneByOne(state gang.State) (name string) {
 
 // setMembers is the members of one StatefulSet.
 type setMembers struct {
-	waiting int     // for a node
-	last    *v1.Pod // by ordinal
+	waiting int     // number of pods without a node
+	last    *v1.Pod // the pod with the highest ordinal
 }
 
-// statefulSets returns the StatefulSets of the members, by name, without those of LeaderWorkerSets, which create
-// all pods at once.
+// statefulSets returns the members by the name of their StatefulSet. StatefulSets of LeaderWorkerSets, which create all pods at once, are
+// left out.
 func statefulSets(pods map[string]*v1.Pod) map[string]setMembers {
 	sets := map[string]setMembers{}
 	for _, pod := range pods {
@@ -68,8 +67,8 @@ func statefulSets(pods map[string]*v1.Pod) map[string]setMembers {
 	return sets
 }
 
-// jobsBelowMin returns the Jobs that make all members of a gang, and how many pods they run at a time. It returns nil if that is not
-// below the gang's minimum, or unknown. c.mu is held.
+// jobsBelowMin returns the Jobs that make all members of a gang, and how many pods they run at a time. If these are not fewer than
+// minMember, or it is unknown, it returns nil. c.mu is locked.
 func (c *Cache) jobsBelowMin(r *record, state gang.State) (names []string, pods int) {
 	if state.Refusal.By != gang.Missing || len(r.jobs) == 0 || state.Exist >= state.Min {
 		return nil, 0

@@ -13,13 +13,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// stray is a pod without a gang that has unknown keys: one may have been meant to name its gang.
+// stray is a pod without a gang that has unknown labels or annotations. One of these may be a misspelt name of its gang.
 type stray struct {
 	pod       *v1.Pod
 	published map[string]bool
 }
 
-// setStray records a pod without a gang; nil if it has one now, or was deleted.
+// setStray records a pod without a gang if it is a stray; nil says that the pod has a gang now or was deleted.
 func (c *Cache) setStray(key string, pod *v1.Pod) {
 	waits := pod != nil && pod.Spec.NodeName == "" && !convert.Finished(pod)
 	isStray := pod != nil && !convert.Finished(pod) && len(strayKeys(pod)) > 0
@@ -27,7 +27,7 @@ func (c *Cache) setStray(key string, pod *v1.Pod) {
 	wasStray := c.strays[key] != nil
 	wants := ""
 	if waits {
-		wants = c.wantsOwner(pod)
+		wants = c.unreadOwnerKind(pod)
 	}
 	c.mu.RUnlock()
 	if !isStray && !wasStray && wants == "" { // the usual case
@@ -35,7 +35,7 @@ func (c *Cache) setStray(key string, pod *v1.Pod) {
 	}
 	c.mu.Lock()
 	if wants != "" {
-		c.want(wants)
+		c.requestKind(wants)
 	}
 	s := c.strays[key]
 	refs := c.meantBy(s)
@@ -58,7 +58,7 @@ func (c *Cache) setStray(key string, pod *v1.Pod) {
 	c.publish(notes)
 }
 
-// strayNotes returns the unpublished notes on a pod without a gang, and marks them as published. c.mu is held.
+// strayNotes returns the unpublished notes about a stray, and marks them as published. c.mu is locked.
 func (c *Cache) strayNotes(s *stray) []Note {
 	if !c.open.Load() || !c.serves[s.pod.Spec.SchedulerName] || s.pod.Spec.NodeName != "" {
 		return nil
@@ -70,7 +70,7 @@ func (c *Cache) strayNotes(s *stray) []Note {
 	})
 }
 
-// strayKeys returns notes on the keys of a pod without a gang that have no effect.
+// strayKeys returns notes about labels and annotations of a pod without a gang that have no effect.
 func strayKeys(pod *v1.Pod) []Note {
 	notes := unknownKeys(pod)
 	if message := source.KeysWithoutGang(pod); message != "" {
@@ -79,7 +79,7 @@ func strayKeys(pod *v1.Pod) []Note {
 	return notes
 }
 
-// meantBy returns the gangs that a stray seems to name. c.mu is held.
+// meantBy returns the gangs that a stray names with a misspelt label; nil for nil. c.mu is locked.
 func (c *Cache) meantBy(s *stray) []gang.Ref {
 	if s == nil || s.pod == nil {
 		return nil
@@ -88,8 +88,8 @@ func (c *Cache) meantBy(s *stray) []gang.Ref {
 	return slices.SortedFunc(maps.Keys(c.named[convert.Key(s.pod.Namespace, s.pod.Labels[key])]), compareRefs)
 }
 
-// misnamed says which pods seem to be meant as members of a gang that has none. For members without an object it says which object
-// seems to be meant. It returns "" if nothing is known. c.mu is held.
+// misnamed returns a text about a probably wrong name: for an object without members, which pods may be meant as members; for members
+// without an object, which object may be meant. It returns "" if nothing is known. c.mu is locked.
 func (c *Cache) misnamed(r *record) string {
 	if r.Object != nil && len(r.Pods)+len(r.Finished) > 0 || r.Object == nil && r.Declared != nil {
 		return ""

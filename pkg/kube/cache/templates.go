@@ -11,8 +11,7 @@ import (
 // Template is a convert.Template that is compared as a pointer; equal templates share one.
 type Template = unique.Handle[string]
 
-// templateOf returns the template of a member that waits for one of our profiles, else an empty one. It is computed
-// once per state of the pod, and not for each plan.
+// templateOf returns the template of a pending member that this process schedules; for other pods an empty one.
 func (c *Cache) templateOf(pod *v1.Pod) Template {
 	if pod.Spec.NodeName != "" || convert.Finished(pod) || !c.Serves(pod) {
 		return Template{}
@@ -20,9 +19,9 @@ func (c *Cache) templateOf(pod *v1.Pod) Template {
 	return unique.Make(convert.Template(pod))
 }
 
-// keep records the template of a member, by its object. Invariant: a pod object never changes, so a recorded
-// template is never stale. c.mu is held.
-func (c *Cache) keep(pod *v1.Pod, template Template) {
+// storeTemplate records the template of a member, unless it is empty. The key is the pod object, which never changes, so that the template
+// is never stale. c.mu is locked.
+func (c *Cache) storeTemplate(pod *v1.Pod, template Template) {
 	if template != (Template{}) {
 		c.templates[pod] = template
 	}
@@ -44,5 +43,5 @@ func (c *Cache) Templates(pods []*v1.Pod) []Template {
 	return all
 }
 
-// Waiting returns how many members wait for our profiles.
+// Waiting returns the number of pending members that this process schedules.
 func (c *Cache) Waiting() int { return read(c, func() int { return len(c.templates) }) }

@@ -28,7 +28,7 @@ func TestTemplatesAreKept(t *testing.T) {
 			Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)),
 		})
 		c.Serve("muster-scheduler")
-		c.ready()
+		c.openCache()
 		pods := map[string]*v1.Pod{}
 		changes := map[string]func(*v1.Pod){
 			"status": func(p *v1.Pod) { p.Status.Message += "x" },

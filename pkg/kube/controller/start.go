@@ -76,13 +76,8 @@ func (s *starter) startServed(ctx context.Context, r *sourceState) error {
 	src := &r.reconciler.Source
 	cluster, err := s.cluster(ctx)
 	if err != nil {
-<<<<<<< HEAD
 		log.FromContext(ctx).Error(err, "Cannot read the state of the cluster")
-		return nil // the next look tries again
-=======
-		log.FromContext(ctx).Error(err, "cannot say how the cluster is")
 		return nil // the next tick retries
->>>>>>> h-c
 	}
 	if err := s.index(ctx, cluster); err != nil {
 		return err

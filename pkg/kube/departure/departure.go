@@ -26,8 +26,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// Eviction evicts the victims of one eviction. Requests fail one by one, and a process may end between any two of them; yet a bundle of
-// several pods is one victim. It is evicted in three steps, each of which begins when the API server has accepted all of the step before:
+// Eviction evicts some victims for one preemptor. A bundle of several pods must be evicted whole, although each request may fail alone and
+// the process may end between two requests. So it is evicted in three steps. A step begins after the API server has accepted all requests
+// of the step before:
 //
 //	marked  all pods have condition DisruptionTarget: their status says that they are to be evicted
 //	first   the pods on nodes where no capacity is needed are evicted
@@ -41,28 +42,28 @@ type Eviction struct {
 	Evict       PreemptPod
 	Plugin      string
 	CandidateOf func(victim *v1.Pod) preemption.Candidate
-	NeededNodes map[string]bool   // the nodes on which capacity is needed
+	NeededNodes map[string]bool   // the nodes on which the preemptor needs capacity
 	StillWanted func() bool       // whether the eviction is still wanted
-	accepted    func(pod *v1.Pod) // the API server has accepted a pod's eviction
+	accepted    func(pod *v1.Pod) // called when the API server has accepted a pod's eviction
 
 	bundles *Bundles
-	number  int // of the eviction
+	number  int // identifies the eviction in Victims
 }
 
-// pluginName is the plugin that evicts, for pods that wait at Permit.
+// pluginName is the plugin named as the one that rejects victims at Permit.
 const pluginName = config.PluginName
 
-// NewEviction returns the eviction of some bundles for a preemptor, with a number of its own.
+// NewEviction returns an eviction for a preemptor, with a new number. bundles says which of its victims are evicted together.
 func (p *Evictor) NewEviction(by preemption.ExecutorPreemptor, bundles *Bundles) *Eviction {
 	return &Eviction{
-		Evictor: p, By: by, bundles: bundles, number: p.Victims.next(), Evict: p.Executor.PreemptPod, Plugin: pluginName,
+		Evictor: p, By: by, bundles: bundles, number: p.Victims.nextNumber(), Evict: p.Executor.PreemptPod, Plugin: pluginName,
 		CandidateOf: func(victim *v1.Pod) preemption.Candidate { return Site{Node: victim.Spec.NodeName} },
 		StillWanted: func() bool { return p.StillWaits(by) },
 		accepted:    func(*v1.Pod) {},
 	}
 }
 
-// Rejected requests are repeated after a while, twice as long each time.
+// Failed requests are repeated, first after firstAgain, then after twice as long each time, at most lastAgain.
 const (
 	firstAgain = time.Second
 	lastAgain  = 10 * time.Second
@@ -71,19 +72,19 @@ const (
 // unseenFor is how long a victim without a reservation counts as terminating before the informer shows that.
 const unseenFor = 10 * time.Second
 
-// Bundles are the bundles of several pods among some victims, and the progress of their eviction.
+// Bundles are the bundles of several pods among the victims of an eviction, and how far these are evicted.
 type Bundles struct {
-	// BundleOf is the bundle of a victim, by UID; a pod that is evicted alone has none.
+	// BundleOf is the bundle of a victim, by UID. A pod that is evicted alone has none.
 	BundleOf map[types.UID]gang.Ref
-	// Additional are the pods of these bundles that another eviction evicts alone, and that do not terminate yet. That eviction might spare
-	// them, and a bundle must not be left in part: so they are evicted, too.
+	// Additional are further pods of these bundles, which another eviction evicts alone and which do not terminate yet. This eviction evicts
+	// them, too: the other one might spare them, and a bundle must be evicted whole.
 	Additional []*v1.Pod
 
 	victims  *Victims              // its lock guards the following fields
 	marks    map[types.UID]*v1.Pod // marked pods, with the condition
 	unclear  map[types.UID]bool    // pods that may have been deleted although the request failed
 	hasLost  map[gang.Ref]bool     // bundles that have lost a pod to this eviction
-	finished map[gang.Ref]bool     // lost bundles without a pod to evict
+	finished map[gang.Ref]bool     // bundles in hasLost without further pods to evict
 }
 
 // Single returns Bundles without any bundle: every pod is evicted alone.
@@ -94,17 +95,17 @@ func (p *Evictor) Single() *Bundles {
 	}
 }
 
-// BundlesOf returns the bundles of some victims. Additional has the other pods of these bundles that terminate already.
+// BundlesOf returns the bundles of some victims, with Additional set.
 func (p *Evictor) BundlesOf(victims []*v1.Pod) *Bundles {
 	b := p.Single()
 	found := eligible.BundlesOf(p.Cache, victims)
 	b.BundleOf = found.Of
 	for _, ref := range eligible.SortedRefs(found.Gangs) {
-		asked := p.Cache.Terminating(ref.Whole())
+		terminating := p.Cache.Terminating(ref.Whole())
 		if ref != ref.Whole() {
-			asked = p.Cache.InPart(ref, asked)
+			terminating = p.Cache.InPart(ref, terminating)
 		}
-		for _, pod := range asked {
+		for _, pod := range terminating {
 			if !b.Has(pod) {
 				b.BundleOf[pod.UID] = found.Gangs[ref]
 				b.Additional = append(b.Additional, pod)
@@ -125,8 +126,8 @@ func (b *Bundles) Among(victims []*v1.Pod) []*v1.Pod {
 	return slices.DeleteFunc(slices.Clone(victims), func(p *v1.Pod) bool { return !b.Has(p) })
 }
 
-// ByBundle returns victims by bundle, the largest first, then by the priority of the first pod. A victim without a bundle stands alone.
-// Bundles that have lost a pod are left out.
+// ByBundle returns victims grouped by bundle; a victim without a bundle is a group alone. The largest groups come first, then the highest
+// priorities of the first pod. Bundles that have lost a pod are left out.
 func (b *Bundles) ByBundle(victims []*v1.Pod) (bundles [][]*v1.Pod) {
 	at := map[gang.Ref]int{}
 	for _, pod := range victims {
@@ -157,15 +158,15 @@ func (b *Bundles) broken(victim *v1.Pod) bool {
 	return ok && b.hasLost[key]
 }
 
-// parted returns whether some bundle has lost a pod and still has pods to evict.
-func (b *Bundles) parted() bool {
+// anyPartlyEvicted returns whether any bundle has lost a pod and still has pods to evict.
+func (b *Bundles) anyPartlyEvicted() bool {
 	b.victims.mu.Lock()
 	defer b.victims.mu.Unlock()
 	return len(b.finished) < len(b.hasLost)
 }
 
-// awaits records the pods that are not evicted yet. A bundle that has lost a pod and has none of them is finished.
-func (b *Bundles) awaits(remaining []*v1.Pod) {
+// recordRemaining records which pods are not evicted yet: bundles that have lost a pod and have no remaining pod are finished.
+func (b *Bundles) recordRemaining(remaining []*v1.Pod) {
 	unfinished := map[gang.Ref]bool{}
 	for _, pod := range remaining {
 		unfinished[b.BundleOf[pod.UID]] = true
@@ -179,7 +180,7 @@ func (b *Bundles) awaits(remaining []*v1.Pod) {
 	}
 }
 
-// recordAnswer records the answer to the request to delete a victim.
+// recordAnswer records the result of an eviction request. inMemory says that the victim was only requeued.
 func (b *Bundles) recordAnswer(victim *v1.Pod, inMemory bool, err error) {
 	key, ok := b.BundleOf[victim.UID]
 	if !ok {
@@ -193,7 +194,7 @@ func (b *Bundles) recordAnswer(victim *v1.Pod, inMemory bool, err error) {
 	b.unclear[victim.UID] = b.unclear[victim.UID] || err != nil && mayBeDone(err)
 }
 
-// terminates records that a victim terminates or is gone. Without an unclear request the cause was not this eviction.
+// terminates records that a victim terminates or is gone. It counts as lost to this eviction if a request for it had an unclear result.
 func (b *Bundles) terminates(victim *v1.Pod) {
 	key, ok := b.BundleOf[victim.UID]
 	b.victims.mu.Lock()
@@ -203,24 +204,24 @@ func (b *Bundles) terminates(victim *v1.Pod) {
 	}
 }
 
-// mayBeDone returns whether a request may have been carried out although the answer was an error.
+// mayBeDone returns whether a request may have taken effect although it returned this error.
 func mayBeDone(err error) bool {
 	return !status.Permanent(err) && !apierrors.IsConflict(err) && !apierrors.IsTooManyRequests(err) &&
 		!apierrors.IsServiceUnavailable(err) && !apierrors.IsUnauthorized(err)
 }
 
-// marked returns a victim with its mark; nil without one.
+// marked returns a victim as mark has written it; nil if it is not marked.
 func (b *Bundles) marked(victim *v1.Pod) *v1.Pod {
 	b.victims.mu.Lock()
 	defer b.victims.mu.Unlock()
 	return b.marks[victim.UID]
 }
 
-// mark writes the condition of a preempted pod into a victim of a bundle, and remembers the pod, so that the executor does not write the
-// condition again.
+// mark writes the condition DisruptionTarget into a victim of a bundle, and remembers the result, so that the condition is not written
+// again.
 func (d *Eviction) mark(ctx context.Context, victim *v1.Pod) error {
 	out := victim.DeepCopy()
-	if podutil.UpdatePodCondition(&out.Status, disrupted(d.known(d.By), victim)) {
+	if podutil.UpdatePodCondition(&out.Status, disrupted(d.asPreemptor(d.By), victim)) {
 		err := schedutil.PatchPodStatus(ctx, d.Profile.ClientSet(), victim.Name, victim.Namespace, &victim.Status, &out.Status)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("marking %s: %w", convert.PodKey(victim), err)
@@ -232,7 +233,7 @@ func (d *Eviction) mark(ctx context.Context, victim *v1.Pod) error {
 	return nil
 }
 
-// evict evicts one victim.
+// evict requests the eviction of one victim. It does nothing for a victim that terminates already.
 func (d *Eviction) evict(ctx context.Context, victim *v1.Pod) error {
 	if d.Terminates(victim) {
 		d.bundles.terminates(victim)
@@ -243,7 +244,7 @@ func (d *Eviction) evict(ctx context.Context, victim *v1.Pod) error {
 	if accepted {
 		err = nil
 	}
-	if inMemory { // it is requeued, and may come again
+	if inMemory { // the victim is requeued, and may be placed again
 		d.Victims.Expect([]*v1.Pod{victim}, d.Clock.Now().Add(unseenFor), d.number)
 	}
 	d.bundles.recordAnswer(victim, inMemory, err)
@@ -253,7 +254,7 @@ func (d *Eviction) evict(ctx context.Context, victim *v1.Pod) error {
 	return err
 }
 
-// round is the result of one request for each of some victims.
+// round has the results of sending one request for each victim.
 type round struct {
 	accepted  []*v1.Pod // the API server has accepted their eviction
 	remaining []*v1.Pod // to be requested again
@@ -261,8 +262,9 @@ type round struct {
 	errs      map[types.UID]error
 }
 
-// each runs a request for some victims in parallel, until the eviction is not wanted any more or a victim must not be evicted. Victims of
-// broken bundles are requested in any case. It returns the victims with success, and those without an answer or with a temporary error.
+// each calls request for the victims in parallel. After a permanent error, or if the eviction is not wanted any more, it continues only
+// with victims of broken bundles. It returns the victims without an error (done), and victims not requested or with a temporary error
+// (remaining).
 func (r *round) each(
 	ctx context.Context, d *Eviction, victims []*v1.Pod, request func(context.Context, *v1.Pod) error,
 ) (done, remaining []*v1.Pod) {
@@ -295,8 +297,8 @@ func (r *round) each(
 	return done, remaining
 }
 
-// ask sends one request for each victim, in the steps of an Eviction, and returns the answers.
-func (d *Eviction) ask(ctx context.Context, victims []*v1.Pod) *round {
+// sendRequests sends one request for each victim, in the steps of an Eviction, and returns the results.
+func (d *Eviction) sendRequests(ctx context.Context, victims []*v1.Pod) *round {
 	r := &round{errs: map[types.UID]error{}}
 	unmarked := slices.DeleteFunc(slices.Clone(victims), func(p *v1.Pod) bool {
 		return !d.bundles.Has(p) || d.bundles.marked(p) != nil || d.bundles.broken(p) || !d.Cache.Bound(p) || d.Terminates(p)
@@ -330,19 +332,19 @@ func (d *Eviction) ask(ctx context.Context, victims []*v1.Pod) *round {
 
 // hooks are the differences between evictions with and without a reservation.
 type hooks struct {
-	beforeRound func(left []*v1.Pod, pause time.Duration)
-	// after returns whether to go on after a round, given the remaining victims.
-	afterRound func(r *round, left []*v1.Pod, pause time.Duration) bool
-	// still returns the victims that are needed after a pause.
-	stillNeeded func(left []*v1.Pod) []*v1.Pod
+	beforeRound func(remaining []*v1.Pod, pause time.Duration)
+	// afterRound returns whether to continue after a round. remaining are the victims not evicted yet.
+	afterRound func(r *round, remaining []*v1.Pod, pause time.Duration) bool
+	// stillNeeded returns the victims of remaining that must still be evicted. It is called after each pause.
+	stillNeeded func(remaining []*v1.Pod) []*v1.Pod
 }
 
-// run evicts victims until all are evicted or spared, and repeats failed requests. If the eviction is not wanted any more, or a victim must
-// not be evicted, only broken bundles are evicted further.
+// run evicts victims until all are evicted or spared. It repeats failed requests. If the eviction is not wanted any more, or a request had
+// a permanent error, it evicts only the rest of broken bundles.
 func (d *Eviction) run(ctx context.Context, remaining []*v1.Pod, h hooks) {
 	for pause := firstAgain; ; pause = min(2*pause, lastAgain) {
 		h.beforeRound(remaining, pause)
-		r := d.ask(ctx, remaining)
+		r := d.sendRequests(ctx, remaining)
 		for uid, err := range r.errs {
 			klog.FromContext(ctx).Error(err, "Cannot evict", "victim", uid, "for", klog.KObj(d.By))
 		}
@@ -361,7 +363,7 @@ func (d *Eviction) run(ctx context.Context, remaining []*v1.Pod, h hooks) {
 	}
 }
 
-// onlyBroken spares victims of complete bundles, and returns the remaining ones.
+// onlyBroken returns the victims of broken bundles, and spares the others.
 func (d *Eviction) onlyBroken(remaining []*v1.Pod) (evicted []*v1.Pod) {
 	var spared []*v1.Pod
 	for _, pod := range remaining {
@@ -375,20 +377,20 @@ func (d *Eviction) onlyBroken(remaining []*v1.Pod) (evicted []*v1.Pod) {
 	return evicted
 }
 
-// heldBack bounds how long a pod without a gang is held while its bundles are partly evicted.
-const heldBack = time.Minute
+// maxHeldBack bounds how long a pod without a gang must not be bound because bundles that are evicted for it are partly evicted.
+const maxHeldBack = time.Minute
 
-// noteAwaited records the victims that are not evicted yet. After heldBack a pod without a gang waits for them no longer.
+// noteAwaited records the victims that are not evicted yet. After maxHeldBack all bundles count as finished.
 func (d *Eviction) noteAwaited(remaining []*v1.Pod, began time.Time) {
-	if d.bundles.awaits(remaining); d.Clock.Since(began) >= heldBack {
-		d.bundles.awaits(nil)
+	if d.bundles.recordRemaining(remaining); d.Clock.Since(began) >= maxHeldBack {
+		d.bundles.recordRemaining(nil)
 	}
 }
 
-// EvictRest evicts the rest of bundles that a previous process has evicted in part. The preemptor is released when all pods of a bundle are
-// evicted: a bound preemptor would hide from the next process what the bundle is evicted for.
+// EvictRest evicts the rest of bundles that a previous process has evicted in part. Until a bundle is evicted whole, its preemptor is not
+// bound, so that another process could find out for which preemptor the bundle is evicted.
 func (d *Eviction) EvictRest(ctx context.Context, remaining []*v1.Pod) {
-	defer d.Victims.release(d)
+	defer d.Victims.removeUnreserved(d)
 	d.begin(remaining)
 	began := d.Clock.Now()
 	d.run(ctx, remaining, hooks{
@@ -404,19 +406,19 @@ func (d *Eviction) EvictRest(ctx context.Context, remaining []*v1.Pod) {
 	})
 }
 
-// Expect records that the victims are to be evicted, until they are requested once.
+// Expect records that the victims are to be evicted. The record ends some time after their first requests.
 func (d *Eviction) Expect(victims []*v1.Pod) {
 	d.Victims.Expect(victims, d.Clock.Now().Add(firstAgain+unseenFor), d.number)
 }
 
-// begin keeps members from joining the bundles until the eviction ends.
+// begin records in the gang book that bundles are evicted, so that no further members are bound in them.
 func (d *Eviction) begin(victims []*v1.Pod) {
 	if bundled := d.bundles.Among(victims); len(bundled) > 0 {
 		d.Cache.Handle(gang.Evicted{Pods: gangVictims(bundled)})
 	}
 }
 
-// gangVictims returns pods as the gang book knows them.
+// gangVictims translates pods for the gang book.
 func gangVictims(pods []*v1.Pod) (out []gang.Victim) {
 	for _, p := range pods {
 		out = append(out, gang.Victim{Pod: convert.PodKey(p), UID: string(p.UID)})
@@ -424,7 +426,8 @@ func gangVictims(pods []*v1.Pod) (out []gang.Victim) {
 	return out
 }
 
-// Outdated returns whether a victim cannot be evicted alone any more, because its gang has lost members since.
+// Outdated returns whether any remaining victim must not be evicted alone any more: its gang has fewer than minMember members since the
+// decision.
 func (p *Evictor) Outdated(bundles *Bundles, remaining []*v1.Pod) bool {
 	return slices.ContainsFunc(remaining, func(victim *v1.Pod) bool {
 		ref := source.GangOf(victim)
@@ -436,7 +439,8 @@ func (p *Evictor) Outdated(bundles *Bundles, remaining []*v1.Pod) bool {
 	})
 }
 
-// spare removes what was written about victims that are not evicted after all, unless another eviction needs them. Their gangs go on.
+// spare cancels the eviction of pods: it records this, and removes their condition DisruptionTarget. Pods that another eviction needs are
+// not changed.
 func (d *Eviction) spare(pods []*v1.Pod) {
 	pods = d.Victims.Spare(pods, d.number, d.Clock.Now())
 	if len(pods) > 0 {

@@ -1,15 +1,15 @@
-// Package departure evicts chosen pods, and remembers them until they are gone. It knows evictions, their reservations, and what victims
-// are told. It chooses no victim: package preempt does. Invariant: once a bundle of pods has lost a pod, the whole bundle is evicted.
+// Package departure evicts pods that package preempt has chosen, and remembers them until they are gone. It makes the reservations and
+// writes the messages of victims. Invariant: once a bundle of pods has lost a pod, the whole bundle is evicted.
 //
 //	evictor.go      an Evictor evicts for one profile, with one request for a pod at a time
-//	departure.go    the victims of one eviction: bundles in steps, failed requests again
+//	departure.go    the victims of one eviction: bundles in steps, repeated requests
 //	reservation.go  the eviction for the reservation of a gang, or of a pod without one
 //	unneeded.go     victims that need not be evicted any more
 //	resume.go       evictions that a previous process has begun
 //	victims.go      the pods to evict, by eviction, until they terminate
-//	veto.go         pods that the API server does not let Muster evict
+//	veto.go         pods whose eviction the API server rejects
 //	terminating.go  terminating pods that a reservation waits for
-//	message.go      what victims are told
+//	message.go      the condition and the event of a victim
 package departure
 
 import (
@@ -44,7 +44,7 @@ type Options struct {
 	Cache   *cache.Cache
 	Teller  *status.Reporter
 	Meter   *status.Meter
-	// Victims are those of all profiles.
+	// Victims are the pods to evict, of all profiles.
 	Victims *Victims
 	Clock   clock.Clock
 	// Ended is closed when the process ends; nil means that it does not.
@@ -57,11 +57,11 @@ type Options struct {
 	Quotas eligible.Quotas
 }
 
-// Limits are what users allow evictions.
+// Limits are the settings of evictions.
 type Limits struct {
-	// Leave is how long Muster waits for a victim after its grace period.
+	// Leave is how long after a victim's grace period Muster waits for its end.
 	Leave time.Duration
-	// MaxGrace is the longest grace period of a victim whose node is not the last choice.
+	// MaxGrace is the longest grace period of victims that are considered first. Other victims are considered only if these do not suffice.
 	MaxGrace time.Duration
 	// Enabled allows evictions.
 	Enabled bool
@@ -71,7 +71,7 @@ type Limits struct {
 type Evictor struct {
 	Options
 	Features feature.Features
-	Executor *preemption.Executor // evicts, one pod after the other
+	Executor *preemption.Executor // kube-scheduler's executor of preemptions
 	Pods     corelisters.PodLister
 }
 
@@ -84,23 +84,23 @@ func New(o Options) *Evictor {
 		Executor: preemption.NewExecutor(o.Profile, features),
 		Pods:     o.Profile.SharedInformerFactory().Core().V1().Pods().Lister(),
 	}
-	p.Executor.PreemptPod = p.inTurn(p.requeueOrEvict(p.withReason(p.Executor.PreemptPod)))
+	p.Executor.PreemptPod = p.onePerPod(p.requeueOrEvict(p.withReason(p.Executor.PreemptPod)))
 	return p
 }
 
-// PreemptPod is how an executor evicts. It returns whether that was in memory only.
+// PreemptPod is the type of an executor's function that evicts a pod. It returns whether the pod was only requeued, in memory.
 type PreemptPod = func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string) (bool, error)
 
 // ErrTaken means that the API server has accepted the eviction from another request meanwhile.
 var ErrTaken = errors.New("the pod was evicted by another preemption")
 
-// inTurn runs one request for a pod at a time, and none after an accepted one: two preemptors that need the capacity of one pod would evict
-// it twice.
-func (p *Evictor) inTurn(evict PreemptPod) PreemptPod {
+// onePerPod returns evict with at most one request for a pod at a time, and none after an accepted one. Otherwise two preemptors that need
+// the capacity of one pod would evict it twice.
+func (p *Evictor) onePerPod(evict PreemptPod) PreemptPod {
 	return func(
 		ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string,
 	) (bool, error) {
-		accepted, done := p.Victims.turn(victim)
+		accepted, done := p.Victims.lockRequest(victim)
 		if accepted {
 			done(true)
 			return false, ErrTaken
@@ -111,14 +111,15 @@ func (p *Evictor) inTurn(evict PreemptPod) PreemptPod {
 	}
 }
 
-// A member on its way to its node is polled at this interval and for this long.
+// A member that is neither at Permit nor bound is polled every pollEvery, for at most pollFor.
 const (
-	lookEvery = 20 * time.Millisecond
-	lookFor   = 5 * time.Second
+	pollEvery = 20 * time.Millisecond
+	pollFor   = 5 * time.Second
 )
 
-// requeueOrEvict keeps an executor from deleting a member that is on its way back to the queue. The first rejected member of a gang at
-// Permit has all its members requeued, and the executor would find no waiting pod and delete them.
+// requeueOrEvict returns evict, changed for members of gangs that are not bound: it requeues a member at Permit, and waits for a member
+// that is being requeued, without evict. (The first rejected member of a gang at Permit has all members requeued; the executor would delete
+// these.)
 func (p *Evictor) requeueOrEvict(evict PreemptPod) PreemptPod {
 	return func(
 		ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string,
@@ -134,7 +135,7 @@ func (p *Evictor) requeueOrEvict(evict PreemptPod) PreemptPod {
 		requeued := false
 		p.Victims.polls.Add(1)
 		defer p.Victims.polls.Add(-1)
-		_ = wait.PollUntilContextTimeout(ctx, lookEvery, lookFor, true, func(context.Context) (bool, error) {
+		_ = wait.PollUntilContextTimeout(ctx, pollEvery, pollFor, true, func(context.Context) (bool, error) {
 			requeued = !p.Cache.Counted(victim)
 			return requeued || p.Cache.Bound(victim) || p.Profile.GetPodInPreBind(victim.UID) != nil, nil
 		})
@@ -145,8 +146,7 @@ func (p *Evictor) requeueOrEvict(evict PreemptPod) PreemptPod {
 	}
 }
 
-// stopping is held while a waiting pod is stopped: the framework (1.37) writes under a read lock, so that two goroutines that stop one pod
-// race.
+// stopping is locked while a pod at Permit is stopped. In Kubernetes 1.37 two goroutines that stop one pod have a data race.
 var stopping sync.Mutex
 
 // Reject requeues a member that waits at Permit.
@@ -156,21 +156,21 @@ func Reject(w fwk.WaitingPod, plugin, why string) {
 	w.Reject(plugin, why)
 }
 
-// stop requeues a waiting member that is preempted. It returns false if it was stopped before.
+// stop requeues a member that waits at Permit because it is preempted. It returns false if the member was stopped before.
 func stop(w fwk.WaitingPod, plugin string) bool {
 	stopping.Lock()
 	defer stopping.Unlock()
 	return w.Preempt(plugin, "preempted")
 }
 
-// StillWaits returns whether a preemptor still waits for a node.
+// StillWaits returns whether a preemptor's pod exists and has no node.
 func (p *Evictor) StillWaits(by preemption.ExecutorPreemptor) bool {
 	pod, err := p.Pods.Pods(by.GetNamespace()).Get(by.GetName())
 	obj, ok := by.Obj().(metav1.Object)
 	return err == nil && ok && pod.UID == obj.GetUID() && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil
 }
 
-// Terminates returns whether a pod is gone or terminating already.
+// Terminates returns whether a pod is gone or terminates.
 func (p *Evictor) Terminates(victim *v1.Pod) bool {
 	pod, err := p.Pods.Pods(victim.Namespace).Get(victim.Name)
 	if err != nil {
@@ -184,7 +184,7 @@ func (p *Evictor) activate(ctx context.Context, by preemption.ExecutorPreemptor)
 	p.Profile.Activate(klog.FromContext(ctx), by.Pods())
 }
 
-// wait waits before a request is repeated. It returns false if the process ends.
+// wait waits for the duration pause. It returns false if the process ends.
 func (p *Evictor) wait(pause time.Duration) bool {
 	select {
 	case <-p.Clock.After(pause):

@@ -14,7 +14,7 @@ import (
 func (v *Victims) Kept() (asked, stuck int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return len(v.evictions), len(v.stuck)
+	return len(v.evictions), len(v.overdue)
 }
 
 // Held returns how many departures hold a pod.
@@ -26,7 +26,7 @@ func (v *Victims) Held() int {
 
 // Late lets the victims of a group's reservation be overdue.
 func (v *Victims) Late(group gang.Ref, pod *v1.Pod) {
-	v.recordAccepted(group, v.set(group, []*v1.Pod{pod}), pod)
+	v.recordAccepted(group, v.recordReservation(group, []*v1.Pod{pod}), pod)
 	v.Overdue(group)
 }
 
@@ -35,7 +35,7 @@ func (p *Evictor) LeaveFor(ctx context.Context, pod *v1.Pod, victims []*v1.Pod, 
 	d := p.NewEviction(preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}}, p.BundlesOf(victims))
 	d.Evict = evict
 	d.StillWanted = func() bool { return true }
-	p.Victims.hold(d)
+	p.Victims.addUnreserved(d)
 	d.EvictRest(ctx, victims)
 }
 

@@ -42,10 +42,10 @@ func TestVictimsNotSeenTerminating(t *testing.T) {
 	all := pods("n0/taken n0/asked n0/slow n0/late")
 	all[2].Spec.TerminationGracePeriodSeconds = new(int64)
 	*all[2].Spec.TerminationGracePeriodSeconds = 61
-	v.set(gangG, all[:3])
+	v.recordReservation(gangG, all[:3])
 	v.Expect(all[3:], now, other) // its deadline has passed
 	v.Expect(pods("n0/seen!"), time.Time{}, other)
-	_, done := v.turn(all[0])
+	_, done := v.lockRequest(all[0])
 	done(true)
 	for within, want := range map[time.Duration]string{time.Minute: "taken | asked", time.Hour: "taken | asked slow"} {
 		taken, others := v.Pending(now, within)
@@ -70,9 +70,9 @@ func TestGoneWithin(t *testing.T) {
 func TestTerminatesFor(t *testing.T) {
 	now := time.Unix(1000, 0)
 	v := &Victims{}
-	v.set(gangG, pods("n0/x n0/y"))
+	v.recordReservation(gangG, pods("n0/x n0/y"))
 	v.Expect(pods("n0/z"), time.Time{}, other)
-	_, done := v.turn(at("n0", "y"))
+	_, done := v.lockRequest(at("n0", "y"))
 	done(true)
 	delete(v.pending, "y") // it is not counted on, but was asked
 	for name, want := range map[string][2]bool{
@@ -121,12 +121,12 @@ func TestEvictionReasonIsReadFromCondition(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			victim := pod(test.priority)
-			require.Equal(t, [2]string{"", ""}, [2]string{toldReason(victim), revoked(victim, "muster")})
+			require.Equal(t, [2]string{"", ""}, [2]string{conditionMessage(victim), revocationReason(victim, "muster")})
 			victim.Status.Conditions = []v1.PodCondition{*disrupted(test.by, victim)}
-			require.Equal(t, test.told, toldReason(victim))
-			require.Equal(t, test.forQuota, forQuota(victim))
-			require.Equal(t, test.revoked, revoked(victim, "muster"))
-			require.Empty(t, revoked(victim, "another"), "another profile has said so")
+			require.Equal(t, test.told, conditionMessage(victim))
+			require.Equal(t, test.forQuota, evictedForQuota(victim))
+			require.Equal(t, test.revoked, revocationReason(victim, "muster"))
+			require.Empty(t, revocationReason(victim, "another"), "another profile has said so")
 		})
 	}
 	gone := apierrors.NewNotFound(v1.Resource("pods"), "x")
@@ -200,12 +200,12 @@ func TestSparedOf(t *testing.T) {
 		})
 	}
 	var many [][]*v1.Pod
-	for i := range 2 * mostQuestions {
+	for i := range 2 * mostFitsCalls {
 		many = append(many, pods(fmt.Sprint("n0/p", i)))
 	}
 	tries := 0
 	require.Empty(t, SparedOf(many, func([][]*v1.Pod) bool { tries++; return false }))
-	require.Equal(t, mostQuestions, tries, "the search is bounded")
+	require.Equal(t, mostFitsCalls, tries, "the search is bounded")
 
 	gone := [][]*v1.Pod{pods("n0/a n0/c n0/d!"), nil, pods("n2/b n2/e")}
 	var left []string
@@ -219,16 +219,16 @@ func TestSparedOf(t *testing.T) {
 // The question whether victims can be spared belongs to one eviction and is answered once.
 func TestSpareQuestionIsAnsweredOnce(t *testing.T) {
 	v := &Victims{}
-	require.Nil(t, v.takeDoubt(gangG))
-	n := v.set(gangG, pods("n0/x"))
-	require.Nil(t, v.ask(gangG, n-1, nil), "of an eviction before")
-	require.Nil(t, v.ask(gangH, n, nil), "of another group")
-	require.Nil(t, v.takeDoubt(gangG), "there is no question")
-	d := v.ask(gangG, n, [][]*v1.Pod{pods("n0/x")})
+	require.Nil(t, v.takeQuestion(gangG))
+	n := v.recordReservation(gangG, pods("n0/x"))
+	require.Nil(t, v.askUnneeded(gangG, n-1, nil), "of an eviction before")
+	require.Nil(t, v.askUnneeded(gangH, n, nil), "of another group")
+	require.Nil(t, v.takeQuestion(gangG), "there is no question")
+	d := v.askUnneeded(gangG, n, [][]*v1.Pod{pods("n0/x")})
 	require.NotNil(t, d)
-	require.Nil(t, v.takeDoubt(gangH))
-	require.Same(t, d, v.takeDoubt(gangG))
-	require.Nil(t, v.takeDoubt(gangG), "it was taken")
+	require.Nil(t, v.takeQuestion(gangH))
+	require.Same(t, d, v.takeQuestion(gangG))
+	require.Nil(t, v.takeQuestion(gangG), "it was taken")
 }
 
 // A bundle is partially evicted from its first deleted pod until no further pod of it is awaited. After a deletion
@@ -257,10 +257,10 @@ func TestPartiallyEvictedBundles(t *testing.T) {
 		"a pod without a bundle terminates": {
 			func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[2], false, nil); w.terminates(g[2]) }, false, false,
 		},
-		"the last one is awaited":    {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.awaits(g[1:2]) }, true, true},
-		"no pod is awaited any more": {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.awaits(nil) }, true, false},
+		"the last one is awaited":    {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.recordRemaining(g[1:2]) }, true, true},
+		"no pod is awaited any more": {func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.recordRemaining(nil) }, true, false},
 		"only a pod without a bundle is awaited": {
-			func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.awaits(g[2:]) }, true, false,
+			func(w *Bundles, g []*v1.Pod) { w.recordAnswer(g[0], false, nil); w.recordRemaining(g[2:]) }, true, false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -268,7 +268,7 @@ func TestPartiallyEvictedBundles(t *testing.T) {
 			w.BundleOf[some[0].UID], w.BundleOf[some[1].UID] = gangG, gangG
 			test.then(w, some)
 			require.Equal(t, test.broken, w.broken(some[1]))
-			require.Equal(t, test.parted, w.parted())
+			require.Equal(t, test.parted, w.anyPartlyEvicted())
 			require.False(t, w.broken(some[2]))
 			require.Equal(t, "g-0 g-1", namesOf(w.Among(some)))
 		})

@@ -27,7 +27,7 @@ func (n looked) GetPods() []fwk.PodInfo {
 // Listing the terminating pods of nodes does not hold the lock, so that other evictions can be recorded meanwhile.
 func TestListingTerminatingPodsDoesNotHoldLock(t *testing.T) {
 	v := &Victims{}
-	v.set(gangG, pods("n0/x"))
+	v.recordReservation(gangG, pods("n0/x"))
 	a := attempting(gangG, "n0/x n0/y", "n0")
 	looks := 0
 	a.Nodes[0] = looked{a.Nodes[0], func() {
@@ -63,8 +63,8 @@ func TestTerminatingPodsOnOtherNodes(t *testing.T) {
 	watch(a)
 	require.Equal(t, "n0 n1 n2||z!", elsewhere(a))
 	require.Equal(t, "n2||z!", elsewhere(a))
-	n := v.set(gangG, pods("n0/x"))
-	v.set(gangH, pods("n1/y"))
+	n := v.recordReservation(gangG, pods("n0/x"))
+	v.recordReservation(gangH, pods("n1/y"))
 	require.Equal(t, "n0 n1 n2|x|x y z!", elsewhere(a))
 	delete(v.pending, "x")
 	require.Equal(t, "n0 n1 n2|x|x y z!", elsewhere(a), "its eviction was requested, though it is not counted on")

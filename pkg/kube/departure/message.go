@@ -24,8 +24,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// The texts of a victim's condition. Resume of the next process reads byQuota and byDelay: where quotas decide, priorities are not
-// compared.
+// The texts of a victim's condition. After a restart, Resume reads byQuota and byDelay: they say that quotas decided, so that it does not
+// compare priorities.
 const (
 	toAccommodate = "preempting to accommodate "
 	byPriority    = toAccommodate + "a higher priority " // as kube-scheduler says it
@@ -33,7 +33,7 @@ const (
 	byDelay       = "evicted because "
 )
 
-// reasonFor returns the message of a victim's condition. It names the preemptor, and why it may evict the victim.
+// reasonFor returns the message of a victim's condition: the preemptor, and why it may evict the victim.
 func reasonFor(by preemptor, victim *v1.Pod) string {
 	name := cmp.Or(by.names(), by.GetNamespace()+"/"+by.GetName())
 	switch {
@@ -45,27 +45,27 @@ func reasonFor(by preemptor, victim *v1.Pod) string {
 	return fmt.Sprintf("%s: %s%s %s", by.SchedulerName(), byPriority, by.Type(), name)
 }
 
-// toldReason returns what a pod was told about its eviction; "" if nothing.
-func toldReason(pod *v1.Pod) string {
+// conditionMessage returns the message of a pod's condition DisruptionTarget; "" without one.
+func conditionMessage(pod *v1.Pod) string {
 	if _, c := podutil.GetPodCondition(&pod.Status, v1.DisruptionTarget); c != nil {
 		return c.Message
 	}
 	return ""
 }
 
-// forQuota returns whether a pod was told that its quota returns borrowed capacity.
-func forQuota(pod *v1.Pod) bool { return strings.HasSuffix(toldReason(pod), byQuota) }
+// evictedForQuota returns whether a pod's condition says that another quota reclaims what its quota borrows.
+func evictedForQuota(pod *v1.Pod) bool { return strings.HasSuffix(conditionMessage(pod), byQuota) }
 
-// revoked returns why a pod of an overdue quota was evicted; "" for another eviction.
-func revoked(pod *v1.Pod, profile string) string {
-	why, found := strings.CutPrefix(toldReason(pod), profile+": "+byDelay)
+// revocationReason returns from a pod's condition why it was evicted from an overdue quota; "" if it was not evicted for that.
+func revocationReason(pod *v1.Pod, profile string) string {
+	why, found := strings.CutPrefix(conditionMessage(pod), profile+": "+byDelay)
 	if !found {
 		return ""
 	}
 	return why
 }
 
-// disrupted returns the condition of a victim before it is deleted.
+// disrupted returns the condition DisruptionTarget of a victim.
 func disrupted(by preemptor, victim *v1.Pod) *v1.PodCondition {
 	return &v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
@@ -74,8 +74,8 @@ func disrupted(by preemptor, victim *v1.Pod) *v1.PodCondition {
 	}
 }
 
-// withReason writes the reason and the preemptor's name into a victim's condition. The executor's own condition names neither.
-// A victim that is not bound yet is left to the executor, which requeues it.
+// withReason returns a function that evicts a victim with a condition and an event that name the preemptor and the reason. For a victim
+// that is not bound yet it calls evict, which requeues the victim.
 func (p *Evictor) withReason(evict PreemptPod) PreemptPod {
 	return func(
 		ctx context.Context, candidate preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string,
@@ -83,7 +83,7 @@ func (p *Evictor) withReason(evict PreemptPod) PreemptPod {
 		if p.Profile.GetWaitingPod(victim.UID) != nil || p.Profile.GetPodInPreBind(victim.UID) != nil {
 			return evict(ctx, candidate, by, victim, plugin)
 		}
-		known := p.known(by)
+		known := p.asPreemptor(by)
 		status := victim.Status.DeepCopy()
 		if podutil.UpdatePodCondition(status, disrupted(known, victim)) {
 			if err := schedutil.PatchPodStatus(ctx, p.Profile.ClientSet(), victim.Name, victim.Namespace, &victim.Status, status); err != nil {
@@ -103,7 +103,7 @@ func (p *Evictor) withReason(evict PreemptPod) PreemptPod {
 	}
 }
 
-// unlessNotFound returns the error, except that the victim is gone.
+// unlessNotFound returns err, or nil if err says that the object does not exist.
 func unlessNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -111,7 +111,7 @@ func unlessNotFound(err error) error {
 	return err
 }
 
-// prefixed puts words before a domain; "" for the whole cluster.
+// prefixed returns words and domain as one text; "" if the domain is "", the whole cluster.
 func prefixed(words, domain string) string {
 	if domain == "" {
 		return ""
@@ -119,18 +119,18 @@ func prefixed(words, domain string) string {
 	return words + domain
 }
 
-// preemptor tells the scheduler's executor what pods are evicted for.
+// preemptor is the pod or gang for which pods are evicted, for the scheduler's executor.
 type preemptor struct {
-	gangs   []gang.Ref
-	pod     *v1.Pod
-	members map[string]*v1.Pod
-	why     string // why the pod must go, when a quota is revoked; "" for every other eviction
+	gangs   []gang.Ref         // nil for a pod without a gang
+	pod     *v1.Pod            // the representative
+	members map[string]*v1.Pod // the pods to retry, by key
+	why     string             // why a quota is overdue, if its pods are evicted for that; "" for every other eviction
 	// cache has the priorities of pods; nil is the pods' own.
 	cache *cache.Cache
 }
 
-// known returns a preemptor with the priorities that the cache knows. DefaultPreemption's is one pod.
-func (p *Evictor) known(by preemption.ExecutorPreemptor) preemptor {
+// asPreemptor returns by as a preemptor. If by is not one, it is of DefaultPreemption and has one pod.
+func (p *Evictor) asPreemptor(by preemption.ExecutorPreemptor) preemptor {
 	known, ok := by.(preemptor)
 	if ok {
 		return known
@@ -142,7 +142,7 @@ func (p *Evictor) known(by preemption.ExecutorPreemptor) preemptor {
 	return known
 }
 
-// priority returns the priority of a pod.
+// priority returns the priority of a pod, according to the cache if there is one.
 func (p preemptor) priority(pod *v1.Pod) int32 {
 	if p.cache == nil {
 		return convert.Priority(pod)
@@ -157,8 +157,8 @@ func (p preemptor) Obj() runtime.Object      { return p.pod }
 func (p preemptor) Pods() map[string]*v1.Pod { return p.members }
 func (p preemptor) Priority() int32          { return p.priority(p.pod) }
 
-// Count counts an accepted eviction in the metrics: as revoked if a quota above its fair share lost the pod, else by preemptor.
-// freesCapacity says that the preemptor can use the victim's capacity.
+// Count counts an accepted eviction in the metrics: as a revocation if the victim's quota was overdue, else by preemptor. freesCapacity
+// says that the preemptor can use the victim's capacity.
 func (p *Evictor) Count(victim *v1.Pod, by preemption.ExecutorPreemptor, freesCapacity bool) {
 	if known, ok := by.(preemptor); ok {
 		if known.why != "" {
@@ -181,7 +181,7 @@ func (p preemptor) Type() string {
 	return "gang"
 }
 
-// UID returns the names of gangs, because events name the preemptor by UID.
+// UID returns the names of the gangs, because events show it; for a pod without a gang its UID.
 func (p preemptor) UID() types.UID {
 	if len(p.gangs) == 0 {
 		return p.pod.UID
@@ -189,7 +189,7 @@ func (p preemptor) UID() types.UID {
 	return types.UID(p.names())
 }
 
-// Site is the executor's candidate, of which it reads only the name, for its event.
+// Site is a candidate for the executor, which reads only its name, for an event.
 type Site struct{ Node, Domain string }
 
 // Name returns the node, and the domain if there is one.
@@ -201,7 +201,7 @@ func (s Site) Victims() *extenderv1.Victims { return &extenderv1.Victims{} }
 // NumPodGroupDisruptions returns 0.
 func (s Site) NumPodGroupDisruptions() int { return 0 }
 
-// names returns the gangs that evict together, for events. A group may have 64 gangs, of which the first are named.
+// names returns the names of the gangs as one text; of many gangs it has the first three and the number of the others.
 func (p preemptor) names() string {
 	const named = 3
 	names, rest := make([]string, len(p.gangs)), ""
@@ -214,8 +214,8 @@ func (p preemptor) names() string {
 	return strings.Join(names, ", ") + rest
 }
 
-// For returns the preemptor for a pod: its gangs if it is a member. why says why victims must go, when a quota is revoked; "" for every
-// other eviction.
+// For returns the preemptor for a pod: its whole group if the pod is a member. why says why a quota is overdue, if its pods are evicted for
+// that; "" for every other eviction.
 func (p *Evictor) For(pod *v1.Pod, why string) preemption.ExecutorPreemptor {
 	by := preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}, why: why, cache: p.Cache}
 	if source.GangOf(pod).IsZero() {

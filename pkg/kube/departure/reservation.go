@@ -27,16 +27,16 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Reservation is a decided eviction: the pods to evict and the node assignments, for a gang or for a pod without one.
+// Reservation is a decided eviction: the pods to evict and the node assignments, for a gang group or for a pod without a gang.
 type Reservation struct {
 	Group          *cache.Group
-	Lowest         *v1.Pod // the pending member of lowest priority
-	Representative *v1.Pod // the representative
-	Domain         string  // of the node assignments; "" is the cluster
-	Evicted        []*v1.Pod
-	Places         []gang.Assignment // of all members
-	Planned        gang.Planned      // for the gang book
-	Why            string            // what victims are told; "" is for the preemptor's priority, or its quota
+	Lowest         *v1.Pod           // the pending member of lowest priority
+	Representative *v1.Pod           // the representative
+	Domain         string            // the domain of the node assignments; "" is the cluster
+	Evicted        []*v1.Pod         // the victims
+	Places         []gang.Assignment // the node assignments of all members
+	Planned        gang.Planned      // the event for the gang book
+	Why            string            // why the victims' quota is overdue; "" if priority or the preemptor's quota decided
 }
 
 // reservation is a Reservation with the eviction of its victims.
@@ -45,14 +45,14 @@ type reservation struct {
 	Reservation
 }
 
-// Reserve records a reservation and evicts its victims in the background.
+// Reserve records a reservation, and evicts its victims in the background.
 func (p *Evictor) Reserve(ctx context.Context, decided Reservation) {
 	by := preemptor{pod: decided.Representative, members: decided.Group.Pods, cache: p.Cache, why: decided.Why}
 	if !decided.Group.Alone {
 		by.gangs = decided.Group.Whole()
 	}
 	r := &reservation{Reservation: decided, Eviction: p.NewEviction(by, p.BundlesOf(decided.Evicted))}
-	number := p.Victims.set(decided.Group.Key, decided.Evicted)
+	number := p.Victims.recordReservation(decided.Group.Key, decided.Evicted)
 	r.number = number
 	r.CandidateOf = func(victim *v1.Pod) preemption.Candidate { return Site{victim.Spec.NodeName, decided.Domain} }
 	r.StillWanted = func() bool { return p.Victims.current(decided.Group.Key, number) && r.reserved() }
@@ -62,12 +62,12 @@ func (p *Evictor) Reserve(ctx context.Context, decided Reservation) {
 		r.NeededNodes[at.Node] = true
 	}
 	victims := slices.Concat(decided.Evicted, r.bundles.Additional)
-	p.Victims.also(decided.Group.Key, number, r.bundles.Additional)
+	p.Victims.addAdditional(decided.Group.Key, number, r.bundles.Additional)
 	r.begin(victims)
 	if decided.Group.Alone {
 		p.Cache.Nominate(decided.Representative, decided.Places[0].Node)
 		p.Cache.ReserveSinglePod(decided.Representative, decided.Places[0].Node)
-		p.Victims.hold(r.Eviction)
+		p.Victims.addUnreserved(r.Eviction)
 		p.Victims.setPreemptor(decided.Group.Key, number, func() bool { return p.StillWaits(by) })
 	} else {
 		p.Cache.Handle(decided.Planned)
@@ -79,7 +79,7 @@ func (p *Evictor) Reserve(ctx context.Context, decided Reservation) {
 	}
 	go func() {
 		r.evict(context.WithoutCancel(ctx), victims)
-		p.Victims.release(r.Eviction)
+		p.Victims.removeUnreserved(r.Eviction)
 	}()
 }
 
@@ -92,8 +92,8 @@ func (r *reservation) reserved() bool {
 	return r.Cache.Reserved(r.Group.Key)
 }
 
-// end ends the reservation because a victim stays, so that the preemptor is planned again. The next plan avoids node; "" is none.
-func (r *reservation) end(node, why string) {
+// endReservation ends the reservation because a victim cannot be evicted. The preemptor is planned again; its plan avoids node, "" is none.
+func (r *reservation) endReservation(node, why string) {
 	if r.Group.Alone {
 		r.Cache.ReserveSinglePod(r.Representative, "")
 		r.Victims.Abandon(r.Group.Key)
@@ -102,8 +102,7 @@ func (r *reservation) end(node, why string) {
 	r.Cache.Handle(gang.VictimStays{Group: r.Group.Key, Node: node, Why: why})
 }
 
-// nominate sets the nominated node of every member in the scheduler. The scheduler itself writes the representative's at the end of its
-// cycle.
+// nominate sets the nominated node of each member in the scheduler's memory, except the representative's, which the scheduler itself sets.
 func (r *reservation) nominate(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	for _, at := range r.Planned.Places {
@@ -117,8 +116,8 @@ func (r *reservation) nominate(ctx context.Context) {
 	}
 }
 
-// evict writes the nominated nodes, and then evicts the victims while the reservation holds and needs them. A victim that must not be
-// evicted ends the reservation, and its node is avoided. Pods evicted before count in the next plan.
+// evict writes the nominated nodes, and then evicts the victims as long as the reservation exists and needs them. If a victim must not be
+// evicted, the reservation ends and the next plan avoids its node.
 func (r *reservation) evict(ctx context.Context, remaining []*v1.Pod) {
 	for pause := firstAgain; ; pause = min(2*pause, lastAgain) {
 		err := errors.Join(r.writeNominations(ctx), r.clearLower(ctx))
@@ -141,7 +140,7 @@ func (r *reservation) evict(ctx context.Context, remaining []*v1.Pod) {
 	began := r.Clock.Now()
 	r.run(ctx, remaining, hooks{
 		beforeRound: func([]*v1.Pod, time.Duration) {
-			if !r.bundles.parted() {
+			if !r.bundles.anyPartlyEvicted() {
 				began = r.Clock.Now()
 			}
 		},
@@ -150,23 +149,23 @@ func (r *reservation) evict(ctx context.Context, remaining []*v1.Pod) {
 			r.reportVictims(round.accepted)
 			if len(round.rejected) > 0 {
 				rejected := round.rejected[0]
-				why := r.cannot(rejected, round)
+				why := r.failureMessage(rejected, round)
 				holds := r.StillWanted()
 				if r.warn(why); holds {
-					r.end(rejected.Spec.NodeName, why)
+					r.endReservation(rejected.Spec.NodeName, why)
 				}
 			}
 			if len(round.rejected) == 0 || r.Group.Alone {
 				r.wake(ctx)
 			}
 			if i := slices.IndexFunc(remaining, func(p *v1.Pod) bool { return round.errs[p.UID] != nil }); i >= 0 {
-				r.warn(r.cannot(remaining[i], round) + "; it is tried again")
+				r.warn(r.failureMessage(remaining[i], round) + "; it is tried again")
 			}
 			return true
 		},
 		stillNeeded: func(remaining []*v1.Pod) []*v1.Pod {
 			if r.Group.Alone && !r.quotasAllow(remaining) {
-				r.end("", "its quotas no longer allow the eviction")
+				r.endReservation("", "its quotas no longer allow the eviction")
 				r.wake(ctx)
 				return r.onlyBroken(remaining)
 			}
@@ -176,38 +175,38 @@ func (r *reservation) evict(ctx context.Context, remaining []*v1.Pod) {
 			}
 			holds := r.StillWanted()
 			if remaining = r.onlyBroken(remaining); holds { // so that the next plan sees which pods run now
-				r.end("", "a victim belongs to a gang that can no longer spare a member")
+				r.endReservation("", "a victim belongs to a gang that can no longer spare a member")
 			}
 			return remaining
 		},
 	})
 }
 
-// quotasAllow returns whether quotas allow the rest of an eviction: a pod bound meanwhile may have used the preemptor's quota. It is true
-// without quotas, and for an eviction from an overdue quota (Why).
+// quotasAllow returns whether the quotas still allow the eviction of the remaining victims: another pod may have used the preemptor's
+// quota. It returns true without quotas, and for an eviction from an overdue quota (Why).
 func (r *reservation) quotasAllow(remaining []*v1.Pod) bool {
 	if r.Quotas == nil || r.Why != "" {
 		return true
 	}
-	claim := r.Quotas.SearchVictims(r.Group, eligible.NoTimeLimit)
-	if claim == nil {
+	search := r.Quotas.SearchVictims(r.Group, eligible.NoTimeLimit)
+	if search == nil {
 		return true
 	}
-	claim.OwnFirst()
-	claim.BelowMin(math.MaxUint64)
-	return claim.Check(slices.DeleteFunc(slices.Clone(remaining), r.Terminates)) == quota.Admitted
+	search.OwnFirst()
+	search.BelowMin(math.MaxUint64)
+	return search.Check(slices.DeleteFunc(slices.Clone(remaining), r.Terminates)) == quota.Admitted
 }
 
-// wake retries the representative.
+// wake has the scheduler retry the representative.
 func (r *reservation) wake(ctx context.Context) {
 	r.Profile.Activate(klog.FromContext(ctx), map[string]*v1.Pod{convert.PodKey(r.Representative): r.Representative})
 }
 
-func (r *reservation) cannot(pod *v1.Pod, round *round) string {
+func (r *reservation) failureMessage(pod *v1.Pod, round *round) string {
 	return fmt.Sprintf("cannot evict %s on %s: %v", convert.PodKey(pod), pod.Spec.NodeName, round.errs[pod.UID])
 }
 
-// onlyTemporary returns a temporary error, and only logs a permanent one.
+// onlyTemporary returns err if it is temporary. It logs a permanent error with the text what, and returns nil.
 func onlyTemporary(ctx context.Context, err error, what string, pod *v1.Pod) error {
 	if err == nil || !status.Permanent(err) {
 		return err
@@ -216,8 +215,8 @@ func onlyTemporary(ctx context.Context, err error, what string, pod *v1.Pod) err
 	return nil
 }
 
-// writeNominations writes the node of each member with an assignment. Invariant: victims are evicted after all nodes are written, so that
-// the next process knows what the victims are evicted for. The error is temporary.
+// writeNominations writes the assigned node of each member into its status.nominatedNodeName. Victims are evicted only after that, so that
+// after a restart the next process knows for which gang they are evicted. The error is temporary.
 func (r *reservation) writeNominations(ctx context.Context) error {
 	if r.Group.Alone {
 		return onlyTemporary(ctx, r.Teller.Nominate(ctx, r.Representative, r.Places[0].Pod), "cannot write the nominated node", r.Representative)
@@ -234,11 +233,11 @@ func (r *reservation) writeNominations(ctx context.Context) error {
 			errs[i] = onlyTemporary(ctx, r.Teller.Nominate(ctx, pod, m.Pod), "cannot write the nominated node", pod)
 		}
 	})
-	return first(errs)
+	return firstError(errs)
 }
 
-// first returns the first error.
-func first(errs []error) error {
+// firstError returns the first error that is not nil; nil if there is none.
+func firstError(errs []error) error {
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -247,8 +246,8 @@ func first(errs []error) error {
 	return nil
 }
 
-// clearLower clears the nominations of lower-priority pods for the same nodes, which then look for another node at once. The error is
-// temporary.
+// clearLower clears the nominated node of pods without a gang of lower priority that are nominated for a reserved node. These pods are then
+// retried at once. The error is temporary.
 func (r *reservation) clearLower(ctx context.Context) error {
 	var errs []error
 	seen := map[string]bool{}
@@ -267,23 +266,23 @@ func (r *reservation) clearLower(ctx context.Context) error {
 				onlyTemporary(ctx, r.Teller.Writer.Pod(ctx, pod, status.Waiting{Node: new(string)}), "cannot clear the nominated node", pod))
 		}
 	}
-	return first(errs)
+	return firstError(errs)
 }
 
-// listed is how many victims an event names.
-const listed = 3
+// mostListed is how many victims an event names.
+const mostListed = 3
 
-// reportVictims records an event about the victims with the gang and its representative. The executor has recorded one with each victim.
+// reportVictims records an event that names the victims, for the gang and its representative. Each victim has an event of its own.
 func (r *reservation) reportVictims(accepted []*v1.Pod) {
 	if len(accepted) == 0 {
 		return
 	}
-	victims := make([]string, 0, listed)
-	for _, v := range accepted[:min(len(accepted), listed)] {
+	victims := make([]string, 0, mostListed)
+	for _, v := range accepted[:min(len(accepted), mostListed)] {
 		victims = append(victims, convert.PodKey(v)+" on "+v.Spec.NodeName)
 	}
 	message := "Evicts " + strings.Join(victims, ", ")
-	if more := len(accepted) - listed; more > 0 {
+	if more := len(accepted) - mostListed; more > 0 {
 		message += fmt.Sprintf(" and %d more", more)
 	}
 	message += prefixed(", to free capacity in ", r.Domain)
@@ -292,6 +291,7 @@ func (r *reservation) reportVictims(accepted []*v1.Pod) {
 	})
 }
 
+// warn publishes a warning for the gang and its representative.
 func (r *reservation) warn(message string) {
 	r.eachObject(func(o runtime.Object) {
 		r.Teller.Once("eviction of "+r.Group.Key.ID()+fmt.Sprintf(" %T", o),
@@ -299,7 +299,7 @@ func (r *reservation) warn(message string) {
 	})
 }
 
-// eachObject calls say with the representative and the PodGroups of its group.
+// eachObject calls say with the representative and with the PodGroup of each gang in the group.
 func (r *reservation) eachObject(say func(runtime.Object)) {
 	say(r.Representative)
 	for _, ref := range r.Group.Whole() {

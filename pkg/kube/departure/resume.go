@@ -17,10 +17,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Resume finishes the evictions that a previous process has begun. If all running members of a group are marked, it evicts the rest of
-// the group; otherwise the rest of each marked part of the group, and of each marked sub-group. Each of these needs two conditions: it has
-// lost members, and its preemptor still waits with a nominated node (see preemptorOf). Without both, the gangs run on. The pods that free
-// capacity are evicted last, so that the nomination still stands.
+// Resume finishes the evictions of bundles that a previous process has begun. A bundle is a whole group, a part of it or a sub-group whose
+// running members are all marked (condition DisruptionTarget). Two conditions are needed: the bundle has lost members, and its preemptor
+// still waits with a nominated node (see preemptorOf). Otherwise the gangs run on. The pods that free capacity are evicted last.
 func (p *Evictor) Resume() {
 	all, err := p.Pods.List(labels.Everything())
 	if err != nil || !p.Limits().Enabled {
@@ -57,7 +56,8 @@ func (p *Evictor) Resume() {
 	}
 }
 
-// resumeSubGroups evicts the rest of each marked sub-group that has lost members and that its gang can run without, if a preemptor waits.
+// resumeSubGroups evicts the rest of each sub-group that has lost members and that its gang can spare. All its members must be marked, and
+// a preemptor must wait.
 func (p *Evictor) resumeSubGroups(together []gang.Ref, nominated map[string]*v1.Pod) {
 	for _, subGroup := range eligible.Gangs(p.Cache, together, p.Cache.Placed) {
 		if !subGroup.IsPart() || !subGroup.Short || slices.ContainsFunc(subGroup.Pods, func(pod *v1.Pod) bool { return !p.isMarked(pod) }) {
@@ -69,7 +69,7 @@ func (p *Evictor) resumeSubGroups(together []gang.Ref, nominated map[string]*v1.
 	}
 }
 
-// markedParts returns the gangs of a group whose running members are all marked, together with gangs that need one another.
+// markedParts returns the parts of a group that are evicted whole if the gangs whose running members are all marked are evicted.
 func (p *Evictor) markedParts(together []gang.Ref) [][]gang.Ref {
 	marked := map[gang.Ref]map[types.UID]bool{}
 	var gangs []eligible.Gang
@@ -85,14 +85,14 @@ func (p *Evictor) markedParts(together []gang.Ref) [][]gang.Ref {
 	return eligible.WholeBundles(gangs, marked)
 }
 
-// resume evicts the rest of some gangs if they lack members and a preemptor waits.
+// resume evicts the remaining pods of the gangs if one of these has lost members and a preemptor waits. key names the bundle.
 func (p *Evictor) resume(key gang.Ref, gangs []gang.Ref, pods []*v1.Pod, nominated map[string]*v1.Pod) {
 	if by := p.preemptorOf(pods, nominated); by != nil && p.short(gangs) {
 		p.finish(key, pods, by)
 	}
 }
 
-// hasPlace returns whether a pod of this profile waits for its nominated node. A member's nomination stands for a reservation.
+// hasPlace returns whether a pending pod of this profile has a nominated node. For a member this node must also be its node assignment.
 func (p *Evictor) hasPlace(pod *v1.Pod) bool {
 	node := pod.Status.NominatedNodeName
 	if node == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || convert.Finished(pod) ||
@@ -106,7 +106,7 @@ func (p *Evictor) hasPlace(pod *v1.Pod) bool {
 	return place == node
 }
 
-// isMarked returns whether a running member was marked by this profile.
+// isMarked returns whether a running member of a gang has a condition DisruptionTarget from this profile.
 func (p *Evictor) isMarked(pod *v1.Pod) bool {
 	if source.GangOf(pod).IsZero() || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || convert.Finished(pod) {
 		return false
@@ -116,19 +116,19 @@ func (p *Evictor) isMarked(pod *v1.Pod) bool {
 		strings.HasPrefix(c.Message, p.Profile.ProfileName()+": ")
 }
 
-// preemptorOf returns the preemptor that waits for some of these pods; nil if none.
+// preemptorOf returns the pod nominated for the node of one of these pods, if it may evict that pod by priority or quota; nil if none.
+// nominated has the nominated pods by node.
 func (p *Evictor) preemptorOf(pods []*v1.Pod, nominated map[string]*v1.Pod) *v1.Pod {
 	for _, pod := range pods {
 		if by := nominated[pod.Spec.NodeName]; by != nil &&
-			(p.Cache.Priority(by) > p.Cache.Priority(pod) || forQuota(pod) || revoked(pod, p.Profile.ProfileName()) != "") {
+			(p.Cache.Priority(by) > p.Cache.Priority(pod) || evictedForQuota(pod) || revocationReason(pod, p.Profile.ProfileName()) != "") {
 			return by
 		}
 	}
 	return nil
 }
 
-// short returns whether one of the gangs has lost members: it has fewer than minMember, or lists a member that does not exist. A gang
-// declared by its members alone is unknown once they are gone.
+// short returns whether one of the gangs has fewer members than minMember, or lists a gang of its group that does not exist any more.
 func (p *Evictor) short(gangs []gang.Ref) bool {
 	for _, ref := range gangs {
 		if p.Cache.BelowMinimum(ref) || p.Cache.Misses(ref) {
@@ -138,7 +138,7 @@ func (p *Evictor) short(gangs []gang.Ref) bool {
 	return false
 }
 
-// allMarked returns whether all running members of some gangs are marked.
+// allMarked returns whether all running members of the gangs are marked.
 func (p *Evictor) allMarked(gangs []gang.Ref) bool {
 	for _, ref := range gangs {
 		running, _ := p.Cache.Running(ref)
@@ -149,7 +149,7 @@ func (p *Evictor) allMarked(gangs []gang.Ref) bool {
 	return true
 }
 
-// finish evicts the pods in the background, as one bundle that has lost a pod already, for the preemptor by.
+// finish evicts the pods in the background for the preemptor by, as one bundle with the name key that has lost a pod already.
 func (p *Evictor) finish(key gang.Ref, pods []*v1.Pod, by *v1.Pod) {
 	klog.Background().Info("Evicting the rest of a partially evicted gang", "gang", key.String(), "pods", len(pods), "for", klog.KObj(by))
 	bundles := p.Single()
@@ -157,10 +157,10 @@ func (p *Evictor) finish(key gang.Ref, pods []*v1.Pod, by *v1.Pod) {
 		bundles.BundleOf[pod.UID] = key
 	}
 	bundles.hasLost[key] = true
-	d := p.NewEviction(p.For(by, revoked(pods[0], p.Profile.ProfileName())), bundles)
+	d := p.NewEviction(p.For(by, revocationReason(pods[0], p.Profile.ProfileName())), bundles)
 	d.NeededNodes = map[string]bool{by.Status.NominatedNodeName: true}
 	d.StillWanted = func() bool { return false }
-	p.Victims.hold(d) // before the first request
+	p.Victims.addUnreserved(d) // before the first request
 	d.Expect(pods)
 	go d.EvictRest(context.Background(), pods)
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Terminating is the terminating pods that matter to a reservation, by node index. own are the pods on reserved nodes and the
-// reservation's own victims. If other nodes matter to the members, all are the terminating pods of all nodes.
+// Terminating has the terminating pods that matter to a reservation, by node index. own are the pods on reserved nodes and the
+// reservation's own victims. everywhere are the terminating pods of all nodes if the members are interdependent, else it equals own.
 type Terminating struct{ own, everywhere [][]*v1.Pod }
 
-// Leaving returns the terminating pods that matter to the reservation of the attempt's group, at a time.
+// Leaving returns the terminating pods, as of now, that matter to the reservation of the attempt's group.
 func (v *Victims) Leaving(a *place.Attempt, now time.Time) Terminating {
 	known := v.remembered(a.Group.Key, now)
 	l := Terminating{own: make([][]*v1.Pod, len(a.Nodes))}
@@ -37,7 +37,7 @@ func (v *Victims) Leaving(a *place.Attempt, now time.Time) Terminating {
 	return v.addElsewhere(a, l, known)
 }
 
-// addElsewhere adds terminating pods on other nodes than the reserved ones.
+// addElsewhere returns l with the terminating pods on other nodes than the reserved ones.
 func (v *Victims) addElsewhere(a *place.Attempt, l Terminating, known remembered) Terminating {
 	l.everywhere = slices.Clone(l.own)
 	named := map[int]bool{}
@@ -46,49 +46,49 @@ func (v *Victims) addElsewhere(a *place.Attempt, l Terminating, known remembered
 			named[i] = true
 		}
 	}
-	quiet := v.takeQuiet(len(a.Nodes))
-	defer v.putQuiet(quiet)
+	calmGenerations := v.takeCalmGenerations(len(a.Nodes))
+	defer v.putCalmGenerations(calmGenerations)
 	for i, n := range a.Nodes {
 		if n == nil || l.own[i] != nil {
 			continue
 		}
 		now := a.Generation(i)
-		if quiet[i] == now && !named[i] {
+		if calmGenerations[i] == now && !named[i] {
 			continue
 		}
-		quiet[i] = now
+		calmGenerations[i] = now
 		if l.everywhere[i] = podsOn(n, known.terminates); l.everywhere[i] == nil {
 			continue
 		}
 		l.own[i] = podsOn(n, known.isVictim)
 		if slices.ContainsFunc(l.everywhere[i], func(p *v1.Pod) bool { return p.DeletionTimestamp != nil }) {
-			quiet[i] = 0
+			calmGenerations[i] = 0
 		}
 	}
 	return l
 }
 
-// takeQuiet returns, by node index, the generation in which a node had no terminating pod. A node that is unchanged since then need not be
-// read again: nearly all nodes are.
-// Indices may be those of another tree, since generations are unique. A search at the same time starts without any.
-func (v *Victims) takeQuiet(nodes int) []int64 {
+// takeCalmGenerations returns, by node index, the last generation in which the node was found without a terminating pod; 0 is unknown.
+// Nodes of that generation need not be read again. A concurrent caller gets only zeros. The indexes may be of another tree: generations are
+// unique.
+func (v *Victims) takeCalmGenerations(nodes int) []int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	quiet := v.quiet
-	v.quiet = nil
-	if len(quiet) != nodes {
+	calmGenerations := v.calmGenerations
+	v.calmGenerations = nil
+	if len(calmGenerations) != nodes {
 		return make([]int64, nodes)
 	}
-	return quiet
+	return calmGenerations
 }
 
-func (v *Victims) putQuiet(quiet []int64) {
+func (v *Victims) putCalmGenerations(calmGenerations []int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.quiet = quiet
+	v.calmGenerations = calmGenerations
 }
 
-// podsOn returns a node's pods that satisfy a predicate.
+// podsOn returns the pods of a node for which matches returns true.
 func podsOn(n fwk.NodeInfo, matches func(*v1.Pod) bool) (pods []*v1.Pod) {
 	for _, p := range n.GetPods() {
 		if pod := p.GetPod(); matches(pod) {
@@ -98,14 +98,13 @@ func podsOn(n fwk.NodeInfo, matches func(*v1.Pod) bool) (pods []*v1.Pod) {
 	return pods
 }
 
-// remembered is a copy of what Victims knows: the victims of a group's reservation, all pods to evict that do not terminate yet, and their
-// nodes.
+// remembered is a copy from Victims: the victims of a group's reservation, all pods to evict that do not terminate yet, and their nodes.
 type remembered struct {
 	victims, pending map[types.UID]bool
 	nodes            map[string]bool
 }
 
-// remembered copies the state, so that reading all pods of a cluster holds no lock.
+// remembered returns a copy of v's state for a group, so that the caller can read all pods of a cluster with v.mu unlocked.
 func (v *Victims) remembered(group gang.Ref, now time.Time) remembered {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -128,12 +127,12 @@ func (r remembered) terminates(p *v1.Pod) bool {
 	return p.DeletionTimestamp != nil || r.victims[p.UID] || r.pending[p.UID]
 }
 
-// Any returns whether a pod terminates.
+// Any returns whether there is any terminating pod.
 func (l Terminating) Any() bool {
 	return slices.ContainsFunc(l.everywhere, func(onNode []*v1.Pod) bool { return len(onNode) > 0 })
 }
 
-// Sentence returns for users what the reservation waits for. It names the first three pods.
+// Sentence returns a sentence for users: what the reservation waits for. It names the first three pods.
 func (l Terminating) Sentence() string {
 	var pods []string
 	for _, onNode := range l.everywhere {
@@ -149,8 +148,8 @@ func (l Terminating) Sentence() string {
 	return "Waits for " + what + "; nodes are reserved for the gang until then."
 }
 
-// Fit returns the terminating pods without which the attempt fits its reserved nodes, or why it does not fit even then. A terminating pod
-// elsewhere may be one that members need: until it is gone, the reservation waits for its own victims.
+// Fit returns the terminating pods without which the attempt fits its reserved nodes, or why it does not fit even then. It tries all of
+// them first, and then only l.own, because members may need a terminating pod on another node (by affinity).
 func (l Terminating) Fit(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, why string) {
 	if _, why = a.PlacesFit(ctx, l.everywhere); why == "" || len(l.elsewhere()) == 0 {
 		return l.everywhere, why
@@ -161,7 +160,7 @@ func (l Terminating) Fit(ctx context.Context, a *place.Attempt) (gone [][]*v1.Po
 	return l.own, ""
 }
 
-// elsewhere returns all pods but its own.
+// elsewhere returns the pods of l.everywhere that are not in l.own.
 func (l Terminating) elsewhere() (pods []*v1.Pod) {
 	for i, onNode := range l.everywhere {
 		if len(onNode) == len(l.own[i]) {
@@ -176,7 +175,8 @@ func (l Terminating) elsewhere() (pods []*v1.Pod) {
 	return pods
 }
 
-// Blocking returns its own pods, and the other pods that keep the reservation from fitting, as far as a few tries show.
+// Blocking returns the pods that the reservation waits for: l.own, and those other pods without whose end it does not fit. The search for
+// the latter is limited (see SparedOf).
 func (l Terminating) Blocking(ctx context.Context, a *place.Attempt) []*v1.Pod {
 	own := slices.Concat(l.own...)
 	if settled, err := a.AfterRelease(ctx); settled != nil && err == nil {
@@ -201,7 +201,7 @@ func (l Terminating) Blocking(ctx context.Context, a *place.Attempt) []*v1.Pod {
 	return append(own, slices.DeleteFunc(elsewhere, func(p *v1.Pod) bool { return isUnneeded[p.UID] })...)
 }
 
-// without returns all pods but those of some bundles.
+// without returns the pods of l.everywhere that are not in the bundles kept.
 func (l Terminating) without(kept [][]*v1.Pod) [][]*v1.Pod {
 	isKept := eligible.UIDs(kept)
 	out := slices.Clone(l.everywhere)

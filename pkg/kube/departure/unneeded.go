@@ -12,25 +12,25 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// While requests fail, other pods may free capacity. The profile's Filters decide whether a victim is still needed, and run only in a
-// scheduling cycle. So the background asks, has the representative retried, and goes on with the cycle's answer.
+// While requests fail, other pods may free capacity. Whether a victim is still needed is decided by the profile's Filters, which run only
+// in a scheduling cycle. So the eviction's goroutine records a question, has the representative retried, and waits for the cycle's answer.
 
-// doubt is the question which victims are not needed any more.
-type doubt struct {
-	bundles [][]*v1.Pod    // each evicted or kept as a whole
-	answer  chan []*v1.Pod // pods not needed
+// question asks which victims are not needed any more.
+type question struct {
+	bundles [][]*v1.Pod    // each is evicted or spared as a whole
+	answer  chan []*v1.Pod // receives the pods that are not needed
 }
 
-// AnswerWithin is how long the background waits for a cycle, which may be delayed by more urgent ones.
+// AnswerWithin is how long the eviction's goroutine waits for an answer. Other cycles may delay the one that answers.
 const AnswerWithin = 2 * time.Second
 
-// stillNeeded spares the victims that are not needed any more, and returns the remaining ones.
+// stillNeeded returns the victims that are still needed, and spares the others. Without an answer in time it returns all.
 func (r *reservation) stillNeeded(ctx context.Context, remaining []*v1.Pod) []*v1.Pod {
 	bundles := r.bundles.ByBundle(remaining)
 	if len(bundles) == 0 {
 		return remaining // of broken bundles
 	}
-	d := r.Victims.ask(r.Group.Key, r.number, bundles)
+	d := r.Victims.askUnneeded(r.Group.Key, r.number, bundles)
 	if d == nil {
 		return remaining
 	}
@@ -45,32 +45,32 @@ func (r *reservation) stillNeeded(ctx context.Context, remaining []*v1.Pod) []*v
 	return slices.DeleteFunc(slices.Clone(remaining), func(p *v1.Pod) bool { return slices.Contains(spared, p) })
 }
 
-// ask records and returns the question which of these bundles are not needed; nil if the eviction is over.
-func (v *Victims) ask(group gang.Ref, number int, bundles [][]*v1.Pod) *doubt {
+// askUnneeded records and returns a question: which of these bundles are not needed? It returns nil if the eviction has ended.
+func (v *Victims) askUnneeded(group gang.Ref, number int, bundles [][]*v1.Pod) *question {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e := v.evictions[group]
 	if e == nil || e.number != number {
 		return nil
 	}
-	e.doubt = &doubt{bundles: bundles, answer: make(chan []*v1.Pod, 1)}
-	return e.doubt
+	e.question = &question{bundles: bundles, answer: make(chan []*v1.Pod, 1)}
+	return e.question
 }
 
-// takeDoubt returns the open question about a group, and removes it; nil if there is none.
-func (v *Victims) takeDoubt(group gang.Ref) (d *doubt) {
+// takeQuestion removes and returns the open question of a group's eviction; nil if there is none.
+func (v *Victims) takeQuestion(group gang.Ref) (d *question) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if e := v.evictions[group]; e != nil {
-		d, e.doubt = e.doubt, nil
+		d, e.question = e.question, nil
 	}
 	return d
 }
 
-// AnswerDoubt answers the open question about a group, in the group's scheduling cycle. A victim is not needed if the nodes and the quotas
-// suffice without its eviction.
+// AnswerDoubt answers the open question of a group's eviction, if there is one, in the group's scheduling cycle. A victim is not needed if
+// the reserved nodes and the quotas suffice without its eviction.
 func (p *Evictor) AnswerDoubt(ctx context.Context, a *place.Attempt) {
-	d := p.Victims.takeDoubt(a.Group.Key)
+	d := p.Victims.takeQuestion(a.Group.Key)
 	if d == nil {
 		return
 	}
@@ -87,7 +87,7 @@ func (p *Evictor) AnswerDoubt(ctx context.Context, a *place.Attempt) {
 	})
 }
 
-// without returns the terminating pods by node, except those of some bundles that are kept.
+// without returns the pods by node index, except pods of the bundles kept that do not terminate already.
 func without(pods [][]*v1.Pod, kept [][]*v1.Pod) [][]*v1.Pod {
 	out := slices.Clone(pods)
 	isKept := eligible.UIDs(kept)
@@ -99,17 +99,17 @@ func without(pods [][]*v1.Pod, kept [][]*v1.Pod) [][]*v1.Pod {
 	return out
 }
 
-// mostQuestions bounds the calls of fits in SparedOf.
-const mostQuestions = 64
+// mostFitsCalls bounds the calls of fits in SparedOf.
+const mostFitsCalls = 64
 
-// SparedOf returns the pods of the bundles that may stay, the first rather than the last. fits returns whether some bundles may stay
-// together. SparedOf tries all bundles at once, then halves, quarters and so on, and at last each by itself.
+// SparedOf returns the pods of the bundles that need not be evicted, preferring the first bundles. fits returns whether the given bundles
+// may stay together. SparedOf tries all bundles at once, then halves, quarters and so on, and at last each alone.
 func SparedOf(bundles [][]*v1.Pod, fits func(stay [][]*v1.Pod) bool) []*v1.Pod {
 	var kept [][]*v1.Pod
 	remaining := slices.Clone(bundles)
-	questions := 0
+	calls := 0
 	for size := len(remaining); size > 0; size /= 2 {
-		for i := 0; i < len(remaining) && questions < mostQuestions; questions++ {
+		for i := 0; i < len(remaining) && calls < mostFitsCalls; calls++ {
 			end := min(i+size, len(remaining))
 			if candidate := slices.Concat(kept, remaining[i:end]); fits(candidate) {
 				kept = candidate

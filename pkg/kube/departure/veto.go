@@ -7,17 +7,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A pod that the API server does not let Muster evict (a webhook, a missing permission) is no victim for a while; otherwise its preemptor
-// would choose it again at once. Each further rejection doubles the time.
+// A pod whose eviction the API server rejects (because of a webhook or a missing permission) is no victim for a time; otherwise its
+// preemptor would choose it again at once. Each further rejection doubles the time, from firstVeto up to lastVeto.
 const (
 	firstVeto = 30 * time.Second
 	lastVeto  = 5 * time.Minute
 )
 
-// veto is the API server's answer about one pod.
+// veto says until when a pod is no victim.
 type veto struct {
 	until time.Time
-	times int
+	times int // how often its eviction was rejected
 }
 
 // vetoed records pods whose eviction was rejected permanently.
@@ -42,8 +42,8 @@ func (v *Victims) vetoed(pods []*v1.Pod, now time.Time) {
 	}
 }
 
-// Vetoed returns the pods that are no victims now because of a veto, nil if none, and the number of vetoes so far. One of the two differs
-// whenever a veto comes or ends.
+// Vetoed returns the pods that are no victims now because of a veto, nil if none, and the number of all vetoes so far. If a veto is added
+// or ends, one of the two results changes.
 func (v *Victims) Vetoed(now time.Time) (pods map[types.UID]bool, vetoes int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -21,56 +21,55 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Victims remembers the pods to evict for each group's reservation. That is more than the API server knows only until the pods terminate.
+// Victims has the pods to evict, by reservation and for all evictions together, until they terminate.
 type Victims struct {
 	mu        sync.Mutex
 	last      int                        // number of the last eviction
 	evictions map[gang.Ref]*eviction     // by group, for its reservation
-	pending   map[types.UID]*victimState // of all groups, not seen terminating
-	stuck     map[gang.Ref]map[types.UID]bool
+	pending   map[types.UID]*victimState // pods to evict for any preemptor that were not seen terminating
+	overdue   map[gang.Ref]map[types.UID]bool
 
 	vetoes    map[types.UID]veto
-	vetoCount int // of all times
+	vetoCount int // number of all vetoes so far
 
-	unreserved map[*Eviction]bool // departures without a reservation
-	quiet      []int64            // see elsewhere
+	unreserved      map[*Eviction]bool // running evictions for pods without a gang
+	calmGenerations []int64            // see takeCalmGenerations
 
 	polls atomic.Int32 // number of members on their way that are polled
 }
 
-// Polls returns whether an eviction polls a member on its way, by the wall clock.
+// Polls returns whether an eviction polls a member that is neither at Permit nor bound. It polls by the wall clock.
 func (v *Victims) Polls() bool { return v.polls.Load() > 0 }
 
 // eviction is the victims of one reservation.
 type eviction struct {
 	number         int
 	pods           map[types.UID]bool
-	nodes          map[string]bool    // of the pods
-	accepted       map[types.UID]bool // accepted by the API server
+	nodes          map[string]bool    // the nodes of pods
+	accepted       map[types.UID]bool // pods whose eviction the API server has accepted
 	reserved       bool               // its node assignments are in the gang book
-	doubt          *doubt             // nil without a question
-	preemptorWaits func() bool        // whether the preemptor without a gang waits; nil for a gang
+	question       *question          // nil without a question
+	preemptorWaits func() bool        // whether the preemptor, a pod without a gang, still waits; nil for a gang
 }
 
-// victimState is a pod to evict that the scheduler still counts. Several evictions may need it; it is spared when all of them have taken it
-// back.
+// victimState is a pod to evict. Several evictions may need it; it is spared when no eviction needs it any more.
 type victimState struct {
 	pod      *v1.Pod
-	until    map[int]time.Time // by eviction, until when it is expected; zero without end
-	accepted bool              // accepted by the API server
-	request  chan struct{}     // closed when a request ends; nil without one
+	until    map[int]time.Time // by number of the eviction, until when the pod counts as terminating; zero is for ever
+	accepted bool              // the API server has accepted its eviction
+	request  chan struct{}     // closed when the current request ends; nil without a request
 }
 
-// next returns the number of a new eviction.
-func (v *Victims) next() int {
+// nextNumber returns a new number for an eviction.
+func (v *Victims) nextNumber() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.last++
 	return v.last
 }
 
-// set records the victims of a group's reservation, and returns the number of the eviction.
-func (v *Victims) set(group gang.Ref, pods []*v1.Pod) (number int) {
+// recordReservation records the victims of a group's reservation, and returns the number of the new eviction. It replaces an earlier one.
+func (v *Victims) recordReservation(group gang.Ref, pods []*v1.Pod) (number int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.evictions == nil {
@@ -84,8 +83,8 @@ func (v *Victims) set(group gang.Ref, pods []*v1.Pod) (number int) {
 	return e.number
 }
 
-// also adds victims to the eviction with this number for a group's reservation.
-func (v *Victims) also(group gang.Ref, number int, pods []*v1.Pod) {
+// addAdditional adds victims to the eviction with this number for a group's reservation.
+func (v *Victims) addAdditional(group gang.Ref, number int, pods []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.addVictims(pods, number, time.Time{})
@@ -100,7 +99,7 @@ func (e *eviction) add(pods []*v1.Pod) {
 	}
 }
 
-// Expect records that the eviction with a number deletes pods, until the given time; the zero time has no end.
+// Expect records that the eviction with a number evicts pods. They count as terminating until the given time; the zero time has no end.
 func (v *Victims) Expect(pods []*v1.Pod, until time.Time, number int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -134,7 +133,7 @@ func (v *Victims) Spare(pods []*v1.Pod, number int, now time.Time) (spared []*v1
 	return spared
 }
 
-// addVictims records pods to evict. v.mu is held.
+// addVictims records pods to evict, as Expect does. It skips pods that terminate already. v.mu is locked.
 func (v *Victims) addVictims(pods []*v1.Pod, number int, until time.Time) {
 	if v.pending == nil {
 		v.pending = map[types.UID]*victimState{}
@@ -150,9 +149,10 @@ func (v *Victims) addVictims(pods []*v1.Pod, number int, until time.Time) {
 	}
 }
 
-// turn waits until no other request for a pod is under way. It returns whether the API server has accepted one. The caller must call done
-// with the result of its own request: until then others wait. A pod that is not to be evicted has no turn, and done does nothing.
-func (v *Victims) turn(pod *v1.Pod) (accepted bool, done func(accepted bool)) {
+// lockRequest waits until there is no other request for a pod, and keeps other callers waiting until the caller calls done. accepted is
+// whether the API server has accepted a request before. The caller passes to done whether its own request was accepted. For a pod that is
+// not to be evicted, lockRequest does not wait and done does nothing.
+func (v *Victims) lockRequest(pod *v1.Pod) (accepted bool, done func(accepted bool)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	state := v.pending[pod.UID]
@@ -176,8 +176,8 @@ func (v *Victims) turn(pod *v1.Pod) (accepted bool, done func(accepted bool)) {
 	}
 }
 
-// hold records an eviction for a pod without a gang, until release. Holds reads the record.
-func (v *Victims) hold(d *Eviction) {
+// addUnreserved records a running eviction for a pod without a gang, for Holds.
+func (v *Victims) addUnreserved(d *Eviction) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.unreserved == nil {
@@ -186,14 +186,14 @@ func (v *Victims) hold(d *Eviction) {
 	v.unreserved[d] = true
 }
 
-// release ends hold.
-func (v *Victims) release(d *Eviction) {
+// removeUnreserved removes an eviction that addUnreserved has recorded.
+func (v *Victims) removeUnreserved(d *Eviction) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.unreserved, d)
 }
 
-// Holds returns whether a pod without a gang must not be bound yet, because a bundle that is evicted for it is partly evicted.
+// Holds returns whether a pod without a gang must not be bound yet: a bundle that is evicted for this pod is only partly evicted.
 func (v *Victims) Holds(pod *v1.Pod) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -205,7 +205,7 @@ func (v *Victims) Holds(pod *v1.Pod) bool {
 	return false
 }
 
-// NotRequested returns the pods that are to be evicted and whose eviction the API server has not accepted.
+// NotRequested returns those of the pods that are to be evicted and whose eviction the API server has not accepted yet.
 func (v *Victims) NotRequested(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -217,7 +217,7 @@ func (v *Victims) NotRequested(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
 	return out
 }
 
-// AllNotRequested is NotRequested of all pods, in any order.
+// AllNotRequested returns all pods that are to be evicted and whose eviction the API server has not accepted yet, in any order.
 func (v *Victims) AllNotRequested(now time.Time) (out []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -238,7 +238,7 @@ func (v *Victims) recordAccepted(group gang.Ref, number int, pod *v1.Pod) {
 	}
 }
 
-// current returns whether an eviction is the one for its group's reservation.
+// current returns whether the eviction with this number is still the one for the group's reservation.
 func (v *Victims) current(group gang.Ref, number int) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -246,7 +246,7 @@ func (v *Victims) current(group gang.Ref, number int) bool {
 	return e != nil && e.number == number
 }
 
-// markReserved records that an eviction's node assignments are in the gang book: the eviction ends with them.
+// markReserved records that an eviction's node assignments are in the gang book. From now on Tidy ends the eviction if the book drops them.
 func (v *Victims) markReserved(group gang.Ref, number int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -255,7 +255,8 @@ func (v *Victims) markReserved(group gang.Ref, number int) {
 	}
 }
 
-// setPreemptor records the preemptor of an eviction without a gang, and drops the evictions of preemptors that do not wait any more.
+// setPreemptor records for an eviction whether its preemptor, a pod without a gang, still waits. It also drops the evictions of other such
+// preemptors that do not wait any more.
 func (v *Victims) setPreemptor(group gang.Ref, number int, waits func() bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -265,17 +266,17 @@ func (v *Victims) setPreemptor(group gang.Ref, number int, waits func() bool) {
 	}
 }
 
-// Tidy drops the eviction for a group that has no reservation any more, and the overdue victims of a group that no longer waits.
+// Tidy drops the eviction for a group without a reservation, and the overdue victims of a group without pending members.
 func (v *Victims) Tidy(c *cache.Cache, group gang.Ref) {
 	v.mu.Lock()
-	e, stuck := v.evictions[group], v.stuck[group]
+	e, overdue := v.evictions[group], v.overdue[group]
 	unreserved := e != nil && e.reserved
 	v.mu.Unlock()
-	if unreserved && c.Reserved(group) { // without v.mu, because the cache asks Victims
+	if unreserved && c.Reserved(group) { // with v.mu unlocked, because the cache calls Victims
 		unreserved = false
 	}
 	var placed bool
-	if stuck != nil {
+	if overdue != nil {
 		g, refusal := c.GroupOf(group)
 		placed = refusal.Exists() || len(g.Pending) == 0
 	}
@@ -288,20 +289,20 @@ func (v *Victims) Tidy(c *cache.Cache, group gang.Ref) {
 		delete(v.evictions, group)
 	}
 	if placed {
-		delete(v.stuck, group)
+		delete(v.overdue, group)
 	}
 }
 
-// Forget drops the eviction and the overdue victims of a group that is placed or gone. Its victims remain to be evicted.
+// Forget drops the eviction and the overdue victims of a group that is placed or deleted. Its victims are evicted nevertheless.
 func (v *Victims) Forget(group gang.Ref) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.evictions, group)
-	delete(v.stuck, group)
+	delete(v.overdue, group)
 }
 
-// Abandon ends the eviction for a group that lost its reservation, if the API server has accepted none of its requests. The next plan then
-// does not count its victims as gone, except victims of other groups.
+// Abandon ends the eviction for a group that has lost its reservation, if the API server has accepted none of its requests. Its victims
+// then do not count as gone any more, except if another eviction needs them.
 func (v *Victims) Abandon(group gang.Ref) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -321,8 +322,8 @@ func (v *Victims) Abandon(group gang.Ref) {
 	delete(v.evictions, group)
 }
 
-// Overdue records that the victims of a group's reservation exceeded their time, and ends their eviction. Victims without an accepted
-// request are not overdue.
+// Overdue ends the eviction for a group because its victims have exceeded their time. It records the victims with an accepted request as
+// overdue, see Avoid.
 func (v *Victims) Overdue(group gang.Ref) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -330,32 +331,32 @@ func (v *Victims) Overdue(group gang.Ref) {
 	if e == nil {
 		return
 	}
-	if v.stuck == nil {
-		v.stuck = map[gang.Ref]map[types.UID]bool{}
+	if v.overdue == nil {
+		v.overdue = map[gang.Ref]map[types.UID]bool{}
 	}
 	for uid := range e.accepted {
-		if v.stuck[group] == nil {
-			v.stuck[group] = map[types.UID]bool{}
+		if v.overdue[group] == nil {
+			v.overdue[group] = map[types.UID]bool{}
 		}
-		v.stuck[group][uid] = true
+		v.overdue[group][uid] = true
 	}
 	delete(v.evictions, group)
 }
 
-// Avoid returns a predicate for nodes with an overdue victim of the group; nil without any.
+// Avoid returns a function that returns whether a node has an overdue victim of the group; nil if there are no overdue victims.
 func (v *Victims) Avoid(group gang.Ref) place.Avoid {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.stuck[group]) == 0 {
+	if len(v.overdue[group]) == 0 {
 		return nil
 	}
-	stuck := maps.Clone(v.stuck[group])
+	overdue := maps.Clone(v.overdue[group])
 	return func(node fwk.NodeInfo) bool {
-		return slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool { return stuck[p.GetPod().UID] })
+		return slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool { return overdue[p.GetPod().UID] })
 	}
 }
 
-// IsVictim returns whether a pod is a victim of a group's reservation, on any node.
+// IsVictim returns whether a pod is a victim of a group's reservation.
 func (v *Victims) IsVictim(group gang.Ref, pod *v1.Pod) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -363,20 +364,20 @@ func (v *Victims) IsVictim(group gang.Ref, pod *v1.Pod) bool {
 	return e != nil && e.pods[pod.UID]
 }
 
-// TerminatesFor returns a predicate for pods that terminate, are to be evicted for any group, or are victims of this group's reservation.
+// TerminatesFor returns a function that returns whether a pod terminates, is to be evicted, or is a victim of this group's reservation.
 func (v *Victims) TerminatesFor(group gang.Ref, now time.Time) func(*v1.Pod) bool {
 	return func(pod *v1.Pod) bool { return v.Terminates(pod, now) || v.IsVictim(group, pod) }
 }
 
-// Terminates returns whether a pod terminates or is to be evicted.
+// Terminates returns whether a pod terminates or is to be evicted for any preemptor.
 func (v *Victims) Terminates(pod *v1.Pod, now time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return pod.DeletionTimestamp != nil || v.isPending(pod, now)
 }
 
-// GoneWithin returns whether a terminating pod is probably gone within a time; false for a pod that exceeds its grace period by patience,
-// which may never be gone.
+// GoneWithin returns whether a terminating pod is probably gone within the given time. It returns false for a pod that has exceeded its
+// grace period by patience or more: such a pod may never be gone.
 func (v *Victims) GoneWithin(pod *v1.Pod, now time.Time, within, patience time.Duration) bool {
 	t := eligible.TimeToTerminate(pod, now)
 	return t <= within && t > -patience
@@ -399,7 +400,7 @@ func (v *Victims) Pending(now time.Time, within time.Duration) (accepted, others
 	return accepted, others
 }
 
-// isPending returns whether a pod is to be evicted and was not seen terminating. v.mu is held.
+// isPending returns whether a pod is to be evicted and was not seen terminating. v.mu is locked.
 func (v *Victims) isPending(pod *v1.Pod, now time.Time) bool {
 	if p := v.pending[pod.UID]; p != nil {
 		for _, until := range p.until {
@@ -411,8 +412,8 @@ func (v *Victims) isPending(pod *v1.Pod, now time.Time) bool {
 	return false
 }
 
-// Depart updates an attempt: pods to evict count as terminating before the scheduler sees that, so that no other gang chooses the same
-// victim. Pods in stay are left as they are. Terminating pods are dropped from v.
+// Depart changes the attempt's nodes so that pods to evict count as terminating, except pods in stay. So no other gang chooses the same
+// victims. It removes pods from v that are gone or that the snapshot shows as terminating.
 func (v *Victims) Depart(ctx context.Context, a *place.Attempt, now time.Time, stay map[types.UID]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -420,7 +421,7 @@ func (v *Victims) Depart(ctx context.Context, a *place.Attempt, now time.Time, s
 	for uid, p := range v.pending {
 		i, ok := a.Net.Tree.NodeIndex(p.pod.Spec.NodeName)
 		if ok && a.Nodes[i] == nil || stay[uid] {
-			continue // a node to avoid
+			continue // the node is excluded, or the pod is in stay
 		}
 		if !ok || !v.isPending(p.pod, now) {
 			delete(v.pending, uid)
@@ -440,7 +441,8 @@ func (v *Victims) Depart(ctx context.Context, a *place.Attempt, now time.Time, s
 	a.Replace(changed)
 }
 
-// withTerminating returns a node with a pod marked as terminating; false if the pod is gone or terminates in the snapshot.
+// withTerminating returns a copy of the node that has the pod evicted instead of the pod with its UID. found is false if the node does not
+// have that pod, or has it as terminating already.
 func withTerminating(ctx context.Context, node fwk.NodeInfo, evicted *v1.Pod) (marked fwk.NodeInfo, found bool) {
 	for _, info := range node.GetPods() {
 		pod := info.GetPod()
@@ -461,7 +463,7 @@ func withTerminating(ctx context.Context, node fwk.NodeInfo, evicted *v1.Pod) (m
 	return node, false
 }
 
-// AsTerminating returns a copy of a pod that terminates from now on for its grace period.
+// AsTerminating returns a copy of a pod that terminates from now on and takes its grace period for that.
 func AsTerminating(pod *v1.Pod, now time.Time) *v1.Pod {
 	out := pod.DeepCopy()
 	out.DeletionTimestamp = &metav1.Time{Time: now.Add(eligible.Grace(pod))}

@@ -101,24 +101,24 @@ func TestVictimsCountAsTerminatingBeforeTheyAreSeen(t *testing.T) {
 			there: "n0/x n1/y", then: func(v *Victims, e int) { v.Spare(pods("n0/x"), e, now) }, leave: "y", remain: "y",
 		},
 		"others have asked it since": {there: "n0/x n1/y", then: func(v *Victims, e int) {
-			v.Expect(pods("n0/x"), now.Add(time.Minute), v.next())
+			v.Expect(pods("n0/x"), now.Add(time.Minute), v.nextNumber())
 			require.Empty(t, v.Spare(pods("n0/x"), e, now))
 		}, leave: "x y", remain: "x y"},
 		"others have asked it before": {there: "n0/x n1/y", then: func(v *Victims, e int) {
-			other := v.next()
-			v.also(gangG, e, pods("n2/w"))
+			other := v.nextNumber()
+			v.addAdditional(gangG, e, pods("n2/w"))
 			require.Empty(t, v.Spare(pods("n1/y n2/w"), other, now))
 			require.Len(t, v.Spare(pods("n2/w"), e, now), 1)
 		}, leave: "x y", remain: "x y"},
 		"for two, and the first needs it no more": {there: "n0/x n1/y", then: func(v *Victims, e int) {
-			v.set(gangH, pods("n0/x"))
+			v.recordReservation(gangH, pods("n0/x"))
 			require.Empty(t, v.Spare(pods("n0/x"), e, now))
 		}, leave: "x y", remain: "x y"},
 		"for two, and the second needs it no more": {there: "n0/x n1/y", then: func(v *Victims, _ int) {
-			require.Empty(t, v.Spare(pods("n0/x"), v.set(gangH, pods("n0/x")), now))
+			require.Empty(t, v.Spare(pods("n0/x"), v.recordReservation(gangH, pods("n0/x")), now))
 		}, leave: "x y", remain: "x y"},
 		"for two, and neither needs it": {there: "n0/x n1/y", then: func(v *Victims, e int) {
-			other := v.set(gangH, pods("n0/x"))
+			other := v.recordReservation(gangH, pods("n0/x"))
 			require.Empty(t, v.Spare(pods("n0/x"), e, now))
 			require.Len(t, v.Spare(pods("n0/x"), other, now), 1)
 		}, leave: "y", remain: "y"},
@@ -131,7 +131,7 @@ func TestVictimsCountAsTerminatingBeforeTheyAreSeen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &Victims{}
-			e := v.set(gangG, pods("n0/x n1/y"))
+			e := v.recordReservation(gangG, pods("n0/x n1/y"))
 			if c.then != nil {
 				c.then(v, e)
 			}
@@ -158,7 +158,7 @@ func TestVictimsAreRememberedAcrossChoices(t *testing.T) {
 	for name, out := range map[string]map[int]fwk.NodeInfo{"no node is left out": nil, "one is": {2: nil}} {
 		t.Run(name, func(t *testing.T) {
 			v := &Victims{}
-			v.set(gangG, pods("n0/x n0/y"))
+			v.recordReservation(gangG, pods("n0/x n0/y"))
 			a := attempting(gangH, "n0/x n0/y n0/z")
 			a.Replace(out)
 			for range 2 {
@@ -196,7 +196,7 @@ func TestGangWaitsForVictimsOnReservedNodes(t *testing.T) {
 			if c.by != "" {
 				by = gangH
 			}
-			v.set(by, pods(c.asked))
+			v.recordReservation(by, pods(c.asked))
 			a := attempting(gangG, c.there, c.places...)
 			leaving := v.Leaving(a, now)
 			require.Equal(t, c.waits, namesOf(slices.Concat(leaving.own...)))
@@ -215,8 +215,8 @@ func TestVictimsAreSparedWhenReservationIsLost(t *testing.T) {
 	pod := func(uid types.UID) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
 	one, other, now := pod("one"), pod("other"), time.Now()
 	v := &Victims{}
-	n := v.set(group, []*v1.Pod{one, other})
-	later := v.next()
+	n := v.recordReservation(group, []*v1.Pod{one, other})
+	later := v.nextNumber()
 	v.Expect([]*v1.Pod{other}, now.Add(time.Hour), later)
 	require.True(t, v.Terminates(one, now))
 	v.Abandon(group)
@@ -225,7 +225,7 @@ func TestVictimsAreSparedWhenReservationIsLost(t *testing.T) {
 	require.False(t, v.current(group, n))
 	v.Abandon(group)
 
-	n = v.set(group, []*v1.Pod{one})
+	n = v.recordReservation(group, []*v1.Pod{one})
 	v.recordAccepted(group, n, one)
 	v.Abandon(group)
 	require.True(t, v.Terminates(one, now), "the API server has accepted its eviction")
@@ -236,7 +236,7 @@ func TestVictimsAreSparedWhenReservationIsLost(t *testing.T) {
 // eviction does not.
 func TestNodeOfOverdueVictimIsAvoided(t *testing.T) {
 	v := &Victims{}
-	e := v.set(gangG, pods("n0/x n1/y"))
+	e := v.recordReservation(gangG, pods("n0/x n1/y"))
 	v.recordAccepted(gangG, e, at("n0", "x"))
 	v.recordAccepted(gangG, e-1, at("n1", "y")) // of an eviction before
 	v.recordAccepted(gangH, e, at("n1", "y"))   // of another group
@@ -265,9 +265,9 @@ func TestNodeOfOverdueVictimIsAvoided(t *testing.T) {
 func TestReplacedEvictionIsIgnored(t *testing.T) {
 	v := &Victims{}
 	now := time.Unix(1000, 0)
-	first := v.set(gangG, pods("n0/x"))
-	other := v.set(gangH, pods("n1/y"))
-	second := v.set(gangG, pods("n0/z"))
+	first := v.recordReservation(gangG, pods("n0/x"))
+	other := v.recordReservation(gangH, pods("n1/y"))
+	second := v.recordReservation(gangG, pods("n0/z"))
 	require.False(t, v.current(gangG, first))
 	require.True(t, v.current(gangG, second))
 	require.True(t, v.current(gangH, other))
@@ -284,14 +284,14 @@ func TestVictimIsRequestedByOnePreemptorAtATime(t *testing.T) {
 	for _, taken := range []bool{true, false} {
 		v := &Victims{}
 		victim := pods("n0/x")
-		v.set(gangG, victim)
-		v.set(gangH, victim)
-		is, done := v.turn(victim[0])
+		v.recordReservation(gangG, victim)
+		v.recordReservation(gangH, victim)
+		is, done := v.lockRequest(victim[0])
 		require.False(t, is)
 		require.Len(t, v.NotRequested(victim, time.Now()), 1)
 		second := make(chan bool)
 		go func() {
-			is, done := v.turn(victim[0])
+			is, done := v.lockRequest(victim[0])
 			done(is)
 			second <- is
 		}()

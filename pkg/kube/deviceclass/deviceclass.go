@@ -1,6 +1,6 @@
 // Package deviceclass counts the devices of the DeviceClasses that quotas name, from ResourceSlices.
 //
-// It knows no quota and has no lock: the caller must not call it concurrently.
+// It has no lock: the caller must not call it concurrently.
 package deviceclass
 
 import (
@@ -23,22 +23,22 @@ type Counter struct {
 	slices  resourcelisters.ResourceSliceLister // nil without the API
 	classes resourcelisters.DeviceClassLister
 	cel     *cel.Cache
-	known   map[string]counted // by slice
-	backs   map[string]string  // by extended resource, the class that backs it
+	known   map[string]counted // remembered numbers, by name of the slice
+	backs   map[string]string  // by extended resource, the class that provides it
 }
 
-// counted is the number of devices of a slice by class; negative if unknown.
+// counted has the number of devices in a slice by class; negative if it is unknown.
 type counted struct {
-	slice *resourceapi.ResourceSlice
-	of    map[*resourceapi.DeviceClass]int64
+	slice   *resourceapi.ResourceSlice
+	byClass map[*resourceapi.DeviceClass]int64
 }
 
-// New returns a counter over listers.
+// New returns a counter that reads from these listers.
 func New(resourceSlices resourcelisters.ResourceSliceLister, classes resourcelisters.DeviceClassLister) Counter {
 	return Counter{slices: resourceSlices, classes: classes, cel: cel.NewCache(10, cel.Features{})}
 }
 
-// ReadBacks returns the class of each extended resource: of several classes the newest, as the API server does.
+// ReadBacks returns, by extended resource, the name of the class that provides it: of several classes the newest one.
 func (c *Counter) ReadBacks() (map[string]string, error) {
 	all, err := c.classes.List(labels.Everything())
 	if err != nil {
@@ -56,32 +56,32 @@ func (c *Counter) ReadBacks() (map[string]string, error) {
 	return backs, nil
 }
 
-// SetBacks stores the result of ReadBacks, and says whether it is new.
+// SetBacks stores a result of ReadBacks, and returns whether it differs from the stored one.
 func (c *Counter) SetBacks(backs map[string]string) bool {
 	changed := !maps.Equal(backs, c.backs)
 	c.backs = backs
 	return changed
 }
 
-// Backs returns the classes of extended resources, by resource. Callers must not change it.
+// Backs returns the stored result of ReadBacks. Callers must not change it.
 func (c *Counter) Backs() map[string]string { return c.backs }
 
-// Backing returns the class of an extended resource; "" for none.
+// Backing returns the name of the class that provides an extended resource; "" if none does.
 func (c *Counter) Backing(name string) string {
-	if class, is := strings.CutPrefix(name, resourceapi.ResourceDeviceClassPrefix); is {
+	if class, isClass := strings.CutPrefix(name, resourceapi.ResourceDeviceClassPrefix); isClass {
 		return class
 	}
 	return c.backs[name]
 }
 
-// Named returns the classes that quotas name, by the quotas' names.
+// Named returns the classes among the resources that quotas name, by resource. A class that does not exist is nil.
 func (c *Counter) Named(resources []string) (all map[string]*resourceapi.DeviceClass) {
 	if c.slices == nil {
 		return nil
 	}
 	for _, name := range resources {
-		class, is := convert.ClassOfQuota(name)
-		if !is {
+		class, isClass := convert.ClassOfQuota(name)
+		if !isClass {
 			continue
 		}
 		if all == nil {
@@ -92,8 +92,8 @@ func (c *Counter) Named(resources []string) (all map[string]*resourceapi.DeviceC
 	return all
 }
 
-// Total returns the number of devices of each named class, on nodes that count and beside nodes. A class is left out if its
-// number is unknown: it does not exist, or its devices are shared or parts of other devices.
+// Total returns the number of devices of each class, by resource: devices of nodes for which counts returns true, and devices that are not
+// of one node. A class is left out if its number is unknown: it does not exist, or its devices are shared or parts of other devices.
 func (c *Counter) Total(named map[string]*resourceapi.DeviceClass, counts func(node string) bool) map[string]int64 {
 	all, err := c.slices.List(labels.Everything())
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *Counter) Total(named map[string]*resourceapi.DeviceClass, counts func(n
 		pool := [2]string{s.Spec.Driver, s.Spec.Pool.Name}
 		newest[pool] = max(newest[pool], s.Spec.Pool.Generation)
 	}
-	sum, was := map[string]int64{}, c.known
+	sum, previous := map[string]int64{}, c.known
 	c.known = make(map[string]counted, len(all))
 	for name, class := range named {
 		if class != nil {
@@ -112,17 +112,17 @@ func (c *Counter) Total(named map[string]*resourceapi.DeviceClass, counts func(n
 		}
 	}
 	for _, s := range all {
-		is := was[s.Name]
-		if is.slice != s {
-			is = counted{s, map[*resourceapi.DeviceClass]int64{}}
+		current := previous[s.Name]
+		if current.slice != s {
+			current = counted{s, map[*resourceapi.DeviceClass]int64{}}
 		}
-		c.known[s.Name] = is
+		c.known[s.Name] = current
 		old := s.Spec.Pool.Generation < newest[[2]string{s.Spec.Driver, s.Spec.Pool.Name}]
 		if old || s.Spec.NodeName != nil && !counts(*s.Spec.NodeName) {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(sum)) {
-			if n := c.count(is, named[name]); n < 0 {
+			if n := c.count(current, named[name]); n < 0 {
 				delete(sum, name)
 			} else {
 				sum[name] += n
@@ -132,13 +132,13 @@ func (c *Counter) Total(named map[string]*resourceapi.DeviceClass, counts func(n
 	return sum
 }
 
-// count returns how many devices of a slice are of a class, from its memory.
+// count returns how many devices of a slice are of a class; negative if unknown. It remembers the number in s.
 func (c *Counter) count(s counted, class *resourceapi.DeviceClass) (n int64) {
-	if n, known := s.of[class]; known {
+	if n, known := s.byClass[class]; known {
 		return n
 	}
-	maps.DeleteFunc(s.of, func(old *resourceapi.DeviceClass, _ int64) bool { return old.Name == class.Name })
-	defer func() { s.of[class] = n }()
+	maps.DeleteFunc(s.byClass, func(old *resourceapi.DeviceClass, _ int64) bool { return old.Name == class.Name })
+	defer func() { s.byClass[class] = n }()
 	for i := range s.slice.Spec.Devices {
 		d := &s.slice.Spec.Devices[i]
 		switch {
@@ -152,7 +152,7 @@ func (c *Counter) count(s counted, class *resourceapi.DeviceClass) (n int64) {
 	return n
 }
 
-// match says whether a device is of a class.
+// match returns whether a device meets all selectors of a class.
 func (c *Counter) match(driver string, d *resourceapi.Device, class *resourceapi.DeviceClass) bool {
 	return !slices.ContainsFunc(class.Spec.Selectors, func(s resourceapi.DeviceSelector) bool {
 		if s.CEL == nil {

@@ -25,18 +25,18 @@ type devices struct {
 // deviceObject is one Device object, parsed for its node.
 type deviceObject struct {
 	object  object
-	number  int64
-	labels  map[string]string // of the node, when it was parsed
+	number  int64             // version of the object
+	labels  map[string]string // the node's labels with which it was parsed
 	node    *device.Node      // nil if the object is invalid
 	invalid bool              // the object is invalid
-	parsed  bool
+	parsed  bool              // node and invalid are set
 }
 
-// set stores a Device object, and says whether its content is new.
+// set stores a Device object, and returns whether its devices differ from the previous version's.
 func (d *devices) set(u object) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if former := d.byNode[u.GetName()]; former != nil && same(former.object, u) {
+	if former := d.byNode[u.GetName()]; former != nil && sameDevices(former.object, u) {
 		return false
 	}
 	if d.byNode == nil {
@@ -47,13 +47,13 @@ func (d *devices) set(u object) bool {
 	return true
 }
 
-// same says whether two versions of an object declare the same devices: status and times change all the time.
-func same(a, b object) bool {
+// sameDevices returns whether two versions of an object declare the same devices. Other fields, such as the status, change often.
+func sameDevices(a, b object) bool {
 	return maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
 		equality.Semantic.DeepEqual(a.Object["spec"], b.Object["spec"])
 }
 
-// drop removes a Device object, and says whether there was one.
+// drop removes the Device object of a node, and returns whether there was one.
 func (d *devices) drop(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,16 +62,15 @@ func (d *devices) drop(name string) bool {
 	return existed
 }
 
-// never says whether no Device object has existed so far.
-func (d *devices) never() bool {
+// noneYet returns whether no Device object was stored so far.
+func (d *devices) noneYet() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.last == 0
 }
 
-// of returns the devices of a node, nil without a valid object; the number of the object's version; and whether the object is
-// invalid.
-func (d *devices) of(node *v1.Node) (has *device.Node, number int64, invalid bool) {
+// onNode returns the devices of a node, nil without a valid object; the number of the object's version; and whether it is invalid.
+func (d *devices) onNode(node *v1.Node) (has *device.Node, number int64, invalid bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	entry := d.byNode[node.Name]

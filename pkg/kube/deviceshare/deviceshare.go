@@ -1,17 +1,17 @@
 // Package deviceshare is the plugin DeviceShare: it gives pods GPUs, NICs and FPGAs of their node, by the annotations of
 // Koordinator's plugin of that name. pkg/device computes what fits; this package tracks which pod holds which devices:
 //
-// \tDevice objects ──► devices.go the devices of each node
-// \tpods of a node ──► view.go devices in use, and pending requests
-// \t holdings.go choices that are not written in the pod yet
+//	Device objects ──► devices.go   the devices of each node
+//	pods of a node ──► view.go      devices in use, and pending requests
+//	                   holdings.go  chosen devices that are not written into the pod yet
 //
-// \tplugin.go PreFilter, Filter: does a pod fit beside the pods of the node
-// \treserve.go Reserve: the choice, for all of a gang's members on the node; Bind: node and devices in one write
-// \tevents.go events that may make a pod schedulable
-// \tledger.go the same for planned members (fit.Ledger)
+//	plugin.go   PreFilter, Filter: whether a pod fits beside the pods of the node
+//	reserve.go  Reserve: the choice, for all of a gang's members on the node; Bind: node and devices in one request
+//	events.go   events that may make a pod schedulable
+//	ledger.go   the same for planned members (fit.Ledger)
 //
-// The package knows the scheduler's framework and pods; it knows no gangs, no plans, and no watches of objects. Invariant: no
-// device is given twice between Reserve and the pod's own annotation.
+// The package uses the scheduler's framework and pods, but no gangs, no plans, and no watches of objects. Invariant: no device is given
+// to two pods, even between Reserve and the write of the pod's annotation.
 package deviceshare
 
 import (
@@ -31,10 +31,10 @@ import (
 // Name is the plugin's name in a KubeSchedulerConfiguration.
 const Name = config.DevicesName
 
-// Room is the state that the profiles of one process share. The zero value is ready to use.
+// Room is the state of the plugin that the profiles of one process share. The zero value is ready to use.
 type Room struct {
-	// Expected returns the pods planned for a node beside its present pods, for which a pod that goes there must leave devices:
-	// the members of its own gang in plan order, including pod, and other pods. nil means no such pods.
+	// Expected returns the pods that are planned for a node in addition to its present pods: the members of pod's gang in plan order, with
+	// pod itself, and other pods. Devices must remain for them. nil means no such pods.
 	Expected func(pod *v1.Pod, node string) (own, others []*v1.Pod)
 	// Changed is called when more devices may be free than before.
 	Changed  func()
@@ -49,12 +49,11 @@ type Room struct {
 	initialized bool
 	packed      bool
 
-	// byClass says whether a DeviceClass offers a resource on nodes that do not count it themselves; nil without DeviceClasses.
-	// It is set before the first cycle.
+	// byClass returns whether a DeviceClass provides an extended resource; nil without DeviceClasses. It is set before the first cycle.
 	byClass func(v1.ResourceName) bool
 }
 
-// Resource describes the Device objects that the room needs from the cluster.
+// Resource returns the Device objects as a resource to watch, with its handlers.
 func (r *Room) Resource() cache.ExtraResource {
 	changed := func(more bool) {
 		if more && r.Changed != nil {
@@ -71,14 +70,14 @@ func (r *Room) Resource() cache.ExtraResource {
 	}
 }
 
-// deleted forgets a deleted pod.
+// deleted removes all records of a deleted pod.
 func (r *Room) deleted(pod *v1.Pod) {
 	r.holdings.drop(pod.UID)
 	r.requests.Drop(pod.UID)
 	r.waiting.Drop(convert.PodKey(pod))
 }
 
-// solve calls ask with a solver of the pool.
+// solve calls ask with a solver from the pool r.solvers.
 func (r *Room) solve(ask func(*device.Solver)) {
 	s, ok := r.solvers.Get().(*device.Solver)
 	if !ok {
@@ -88,7 +87,7 @@ func (r *Room) solve(ask func(*device.Solver)) {
 	r.solvers.Put(s)
 }
 
-// unschedulable returns the status for a refusal. If evicting pods does not help, no pod need be evicted.
+// unschedulable returns the status for a refusal. It is UnschedulableAndUnresolvable if evictions do not help.
 func unschedulable(why *device.Refusal) *fwk.Status {
 	code := fwk.Unschedulable
 	if why.Lasting {

@@ -15,11 +15,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// EventsToRegister implements fwk.EnqueueExtensions. It is called when the profile is complete. Device objects are not
-// registered: at its start the scheduler waits for all registered kinds, and clusters may lack this one. Room.Changed reports
-// them.
+// EventsToRegister implements fwk.EnqueueExtensions. It is called when the profile is complete. Device objects are not registered, because
+// the scheduler would wait at its start for this kind, which clusters may lack. Instead, Room.Changed is called.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	if err := p.bindsFirst(); err != nil {
+	if err := p.checkBindOrder(); err != nil {
 		return nil, err
 	}
 	all := []fwk.ClusterEventWithHint{
@@ -31,7 +30,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		all = append(all,
 			fwk.ClusterEventWithHint{
 				Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable},
-				QueueingHintFn: p.countsItself,
+				QueueingHintFn: p.nodeCountsResource,
 			},
 			fwk.ClusterEventWithHint{
 				Event:          fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Update | fwk.Delete},
@@ -41,8 +40,8 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return all, nil
 }
 
-// bindsFirst returns an error if another plugin would bind pods with devices without writing their devices.
-func (p *Plugin) bindsFirst() error {
+// checkBindOrder returns an error if the profile would bind pods with devices by another plugin, without writing their devices.
+func (p *Plugin) checkBindOrder() error {
 	profile, ok := p.handle.(framework.Framework)
 	if !ok {
 		return nil
@@ -63,25 +62,25 @@ func (p *Plugin) bindsFirst() error {
 	return nil
 }
 
-// devicesFreed queues a pod after a pod with devices was deleted.
+// devicesFreed is a hint: it queues a pod after a pod with devices was deleted.
 func (p *Plugin) devicesFreed(_ klog.Logger, pod *v1.Pod, before, _ any) (fwk.QueueingHint, error) {
 	if deleted, ok := before.(*v1.Pod); ok && !convert.WantsDevices(deleted) && deleted.Annotations[convert.DeviceAllocated] == "" {
 		return fwk.QueueSkip, nil
 	}
-	return p.mayFit(pod)
+	return p.queueIfValid(pod)
 }
 
-// nodeChanged queues a pod after a node was added, or its labels declare another partition policy, model or isolation provider.
+// nodeChanged is a hint: it queues a pod after a node was added, or after a change of the node labels that matter for devices.
 func (p *Plugin) nodeChanged(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 	former, _ := before.(*v1.Node)
 	current, _ := now.(*v1.Node)
 	if former != nil && current != nil && !convert.OtherDevices(former.Labels, current.Labels) {
 		return fwk.QueueSkip, nil
 	}
-	return p.mayFit(pod)
+	return p.queueIfValid(pod)
 }
 
-// requestChanged queues a pod with a changed request, which may be valid now.
+// requestChanged is a hint: it queues a pod after its request for devices changed, which may be valid now.
 func (p *Plugin) requestChanged(_ klog.Logger, _ *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 	former, _ := before.(*v1.Pod)
 	current, _ := now.(*v1.Pod)
@@ -91,45 +90,46 @@ func (p *Plugin) requestChanged(_ klog.Logger, _ *v1.Pod, before, now any) (fwk.
 	return fwk.Queue, nil
 }
 
-// countsItself queues a pod after a node has begun to count a resource that was offered twice there.
-func (p *Plugin) countsItself(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
+// nodeCountsResource is a hint: it queues a pod after a node's allocatable has got a requested resource that a DeviceClass also offers.
+// Such a resource is not offered twice on the node any more.
+func (p *Plugin) nodeCountsResource(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 	former, _ := before.(*v1.Node)
 	current, _ := now.(*v1.Node)
 	if former == nil || current == nil {
-		return p.mayFit(pod)
+		return p.queueIfValid(pod)
 	}
 	for _, name := range convert.DeviceNames(pod) {
 		had, has := former.Status.Allocatable[name], current.Status.Allocatable[name]
 		if had.IsZero() && !has.IsZero() && p.byClass(name) {
-			return p.mayFit(pod)
+			return p.queueIfValid(pod)
 		}
 	}
 	return fwk.QueueSkip, nil
 }
 
-// classChanged queues a pod after a DeviceClass was changed, which may offer the resource no longer.
+// classChanged is a hint: it queues a pod after a DeviceClass was changed or deleted. The class may not offer the pod's resource any more.
 func (p *Plugin) classChanged(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	if len(convert.DeviceNames(pod)) == 0 {
 		return fwk.QueueSkip, nil
 	}
-	return p.mayFit(pod)
+	return p.queueIfValid(pod)
 }
 
-// mayFit queues a pod unless its request is invalid.
-func (p *Plugin) mayFit(pod *v1.Pod) (fwk.QueueingHint, error) {
+// queueIfValid returns the hint to queue a pod, or to skip it if its request is invalid.
+func (p *Plugin) queueIfValid(pod *v1.Pod) (fwk.QueueingHint, error) {
 	if p.Hopeless(pod) {
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil
 }
 
-// Hopeless says whether a pod's request for devices is invalid.
+// Hopeless returns whether a pod's request for devices is invalid.
 func (r *Room) Hopeless(pod *v1.Pod) bool {
 	w := r.readPod(pod)
 	return w != nil && w.invalid != nil
 }
 
-// Waiting returns the unschedulable pods with devices; they are retried when Changed is called.
+// Waiting returns the pods with devices that have passed PreFilter and have no node yet, by key. The caller retries them at Changed.
 func (r *Room) Waiting() map[string]*v1.Pod {
 	return r.waiting.All()
 }

@@ -10,25 +10,25 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// holdings are the choices for pods that are not written in the pod yet, by pod.
+// holdings are the devices chosen for pods whose annotation does not have them yet.
 //
-// \tReserve ──► chosen ──Bind──► written in the pod, and seen there: forgotten
-// \t └──Unreserve, or the pod is deleted: forgotten
+//	Reserve ──► chosen ──Bind──► written into the pod, and seen there: removed
+//	               └──Unreserve, or the pod is deleted: removed
 //
-// Invariant: a choice is known from before the pod counts on its node until the scheduler sees it written, so no device is
-// given twice.
+// Invariant: a choice is recorded before the pod counts on its node, until the scheduler sees the annotation. So no device is given to two
+// pods.
 type holdings struct {
 	mu      sync.Mutex
 	byPod   map[types.UID]*holding
-	version map[string]int64 // by node
-	last    int64
+	version map[string]int64 // by node, the number of its last change
+	last    int64            // the last number
 }
 
 // holding is the choice for one pod.
 type holding struct {
 	node       string
 	allocation device.Allocation
-	before     string // the pod's annotation when this was chosen
+	before     string // the pod's annotation when the devices were chosen
 }
 
 func (h *holdings) put(pod *v1.Pod, node string, a device.Allocation) {
@@ -38,7 +38,7 @@ func (h *holdings) put(pod *v1.Pod, node string, a device.Allocation) {
 		h.byPod, h.version = map[types.UID]*holding{}, map[string]int64{}
 	}
 	h.byPod[pod.UID] = &holding{node, a, pod.Annotations[convert.DeviceAllocated]}
-	h.changed(node)
+	h.newVersion(node)
 }
 
 func (h *holdings) drop(uid types.UID) {
@@ -46,12 +46,12 @@ func (h *holdings) drop(uid types.UID) {
 	defer h.mu.Unlock()
 	if held := h.byPod[uid]; held != nil {
 		delete(h.byPod, uid)
-		h.changed(held.node)
+		h.newVersion(held.node)
 	}
 }
 
-// changed gives a node a new version. The caller holds h.mu.
-func (h *holdings) changed(node string) {
+// newVersion gives a node a new version. h.mu is locked.
+func (h *holdings) newVersion(node string) {
 	h.last++
 	h.version[node] = h.last
 }
@@ -63,8 +63,8 @@ func (h *holdings) versionOn(node string) int64 {
 	return h.version[node]
 }
 
-// of returns the choice for a pod on a node, nil if there is none, or if the pod's annotation has it now.
-func (h *holdings) of(pod *v1.Pod, node string) *holding {
+// choiceFor returns the choice for a pod on a node; nil if there is none. If the pod's annotation has changed since, it removes the choice.
+func (h *holdings) choiceFor(pod *v1.Pod, node string) *holding {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	held := h.byPod[pod.UID]
@@ -78,8 +78,8 @@ func (h *holdings) of(pod *v1.Pod, node string) *holding {
 	return held
 }
 
-// others returns the choices for a node, except for the pods in except.
-func (h *holdings) others(node string, except map[types.UID]bool) (all []device.Allocation) {
+// allocationsOn returns the chosen devices of a node, without the ones of the pods in except.
+func (h *holdings) allocationsOn(node string, except map[types.UID]bool) (all []device.Allocation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for uid, held := range h.byPod {

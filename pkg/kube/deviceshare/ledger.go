@@ -14,33 +14,32 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// ledger answers for several members as Filter does for one. Calling Filter for each further member would be correct but
-// slower.
+// ledger is the fit.Ledger of devices: it counts several members as Filter does one. Filter for each member would be correct but slower.
 type ledger struct {
 	*Room
 	profile framework.Framework
 }
 
-// Ledger returns the room as a ledger for planners. It is empty for a profile without the plugin.
+// Ledger returns the ledger of devices for a profile. It has no effect in a profile without the plugin.
 func (r *Room) Ledger(profile framework.Framework) fit.Ledger { return &ledger{r, profile} }
 
 // Plugins implements fit.Ledger.
 func (*ledger) Plugins() []string { return []string{Name} }
 
-// Frees implements fit.Ledger: Filter sees evictions.
+// Frees implements fit.Ledger: Filter itself considers evicted pods.
 func (*ledger) Frees() bool { return false }
 
 // Open implements fit.Ledger.
 func (l *ledger) Open(_ context.Context, members []fit.Demand) (fit.Page, error) {
 	wants := func(d fit.Demand) bool { return l.requested(d.Pod) != nil }
-	if l.devices.never() || !slices.ContainsFunc(members, wants) || !l.runs() {
+	if l.devices.noneYet() || !slices.ContainsFunc(members, wants) || !l.isEnabled() {
 		return nil, nil
 	}
 	return page{l.Room}, nil
 }
 
-// runs says whether the profile has the plugin at Filter.
-func (l *ledger) runs() bool {
+// isEnabled returns whether the profile has the plugin at Filter.
+func (l *ledger) isEnabled() bool {
 	for _, p := range l.profile.ListPlugins().Filter.Enabled {
 		if p.Name == Name {
 			return true
@@ -49,7 +48,7 @@ func (l *ledger) runs() bool {
 	return false
 }
 
-// requested returns a pod's valid request, nil for none.
+// requested returns a pod's request for devices; nil if there is none or it is invalid.
 func (r *Room) requested(pod *v1.Pod) *podDevices {
 	if w := r.readPod(pod); w != nil && w.request != nil {
 		return w
@@ -57,10 +56,10 @@ func (r *Room) requested(pod *v1.Pod) *podDevices {
 	return nil
 }
 
-// page is the current state. Beside the node's pods, only Device objects and holdings change what fits on a node.
+// page is the fit.Page of the current state. What fits on a node depends only on its pods, Device objects and holdings.
 type page struct{ *Room }
 
-// Entry implements fit.Page.
+// Entry implements fit.Page: it returns a key for a pod's request for devices; "" if it has none.
 func (p page) Entry(pod *v1.Pod) string {
 	w := p.requested(pod)
 	if w == nil {
@@ -75,12 +74,12 @@ func (p page) Entry(pod *v1.Pod) string {
 	return entry
 }
 
-// Far implements fit.Page: a node's devices are its own.
+// Far implements fit.Page. It returns false, because devices are usable on one node only.
 func (page) Far(*v1.Pod) bool { return false }
 
 // State implements fit.Page.
 func (p page) State(node fwk.NodeInfo) string {
-	_, number, _ := p.devices.of(node.Node())
+	_, number, _ := p.devices.onNode(node.Node())
 	return fmt.Sprint(number, " ", p.holdings.versionOn(node.Node().Name))
 }
 
@@ -89,7 +88,7 @@ func (p page) Rehearse() fit.Rehearsal {
 	return &rehearsal{Room: p.Room, evicted: map[types.UID]bool{}, nodes: map[string]*crowd{}}
 }
 
-// rehearsal is the room with pods added and evicted.
+// rehearsal is a what-if copy of the state: with further pods, and without evicted ones.
 type rehearsal struct {
 	*Room
 	evicted map[types.UID]bool
@@ -104,10 +103,10 @@ type crowd struct {
 	members *device.Crowd
 }
 
-// Leave implements fit.Rehearsal.
+// Release implements fit.Rehearsal: it records that a pod is evicted.
 func (r *rehearsal) Release(pod *v1.Pod) { r.evicted[pod.UID] = true }
 
-// crowdOn returns the crowd of a node. Taken pods are not among the pods of a node's first NodeInfo.
+// crowdOn returns the crowd of a node. The NodeInfo of its first call must not contain pods added to the rehearsal.
 func (r *rehearsal) crowdOn(node fwk.NodeInfo) *crowd {
 	name := node.Node().Name
 	if c := r.nodes[name]; c != nil {
@@ -126,7 +125,7 @@ func (r *rehearsal) crowdOn(node fwk.NodeInfo) *crowd {
 	return c
 }
 
-// without returns the view of a node without evicted pods.
+// without returns a view of the node like full, but without evicted pods.
 func (r *rehearsal) without(node fwk.NodeInfo, full *view) *view {
 	v := &view{state: device.NewState(full.state.Node()), pods: map[types.UID]bool{}}
 	for _, info := range node.GetPods() {
@@ -137,7 +136,7 @@ func (r *rehearsal) without(node fwk.NodeInfo, full *view) *view {
 	return v
 }
 
-// Take implements fit.Rehearsal.
+// Take implements fit.Rehearsal: it adds a pod to a node, if the node has devices for all added pods together.
 func (r *rehearsal) Take(_ context.Context, pod *v1.Pod, node fwk.NodeInfo) (s *fwk.Status) {
 	w := r.requested(pod)
 	if w == nil {
@@ -145,7 +144,7 @@ func (r *rehearsal) Take(_ context.Context, pod *v1.Pod, node fwk.NodeInfo) (s *
 		return nil
 	}
 	c := r.crowdOn(node)
-	if why := r.never(w, c.view, node); why != nil {
+	if why := r.neverFits(w, c.view, node); why != nil {
 		return unschedulable(why)
 	}
 	if c.state == nil {
@@ -172,14 +171,14 @@ func (r *rehearsal) Undo() {
 	r.log = r.log[:last]
 }
 
-// Count returns how many members like a pod fit on a node, at most limit: one call of the solver, not one for each member.
+// Count returns how many members like a pod fit on a node, at most limit, with one call of the solver for all of them.
 func (r *rehearsal) Count(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, limit int) (n int, s *fwk.Status) {
 	w := r.requested(pod)
 	if w == nil {
 		return limit, nil
 	}
 	c := r.crowdOn(node)
-	if why := r.never(w, c.view, node); why != nil {
+	if why := r.neverFits(w, c.view, node); why != nil {
 		return 0, unschedulable(why)
 	}
 	if c.state == nil {

@@ -24,8 +24,8 @@ type Plugin struct {
 	handle fwk.Handle
 }
 
-// Koordinator's plugin has these extension points, at which configurations may name it. Bind is added, so that a pod gets its
-// node and its devices in one write.
+// Configurations may name the plugin at all extension points of Koordinator's plugin. Bind is added, so that a pod gets its node and its
+// devices in one write.
 var (
 	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
 	_ fwk.FilterPlugin      = (*Plugin)(nil)
@@ -38,7 +38,7 @@ var (
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
-// New makes the plugin of a profile.
+// New returns the plugin of a profile.
 func (r *Room) New(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	args, err := config.DecodeDevices(raw)
 	if err != nil {
@@ -54,7 +54,7 @@ func (r *Room) New(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.P
 	return &Plugin{Room: r, handle: h}, nil
 }
 
-// initialize handles deleted pods, once, and checks that all profiles choose alike.
+// initialize stores the arguments and registers for deleted pods, at its first call. Later it returns an error for different arguments.
 func (r *Room) initialize(args config.DeviceArgs, h fwk.Handle) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,16 +84,16 @@ type cycleRequest struct{ *podDevices }
 // Clone implements fwk.StateData. A request never changes.
 func (a cycleRequest) Clone() fwk.StateData { return a }
 
-// wanted returns a pod's request, nil for none. Without Device objects, only Koordinator's resources count; other plugins count
-// the rest.
+// wanted returns a pod's request for devices; nil if there is none. As long as there are no Device objects, only Koordinator's resources
+// are requests for devices; other plugins count the other ones.
 func (p *Plugin) wanted(pod *v1.Pod) *podDevices {
-	if p.devices.never() && !convert.NamesKoordinator(pod) {
+	if p.devices.noneYet() && !convert.NamesKoordinator(pod) {
 		return nil
 	}
 	return p.readPod(pod)
 }
 
-// PreFilter reads the pod's request. An invalid one is unresolvable.
+// PreFilter stores the pod's request in the cycle state. It rejects an invalid one, and skips a pod without a request.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	w := p.wanted(pod)
 	switch {
@@ -110,11 +110,11 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	return nil, fwk.NewStatus(fwk.Skip)
 }
 
-// PreFilterExtensions implements fwk.PreFilterPlugin: none are needed, since Filter reads the pods of the NodeInfo.
+// PreFilterExtensions implements fwk.PreFilterPlugin. There are none, because Filter reads the pods of the NodeInfo.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter says whether the node has devices for the pod beside its present pods: the pods with devices, and the pods that have
-// not chosen yet, which must fit as well.
+// Filter accepts a node that has devices for the pod beside its present pods. These include pods for which no devices are chosen yet: all
+// of them must fit together.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	data, err := state.Read(stateKey)
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node
 	}
 	w := data.(cycleRequest).podDevices
 	v := p.view(node)
-	if why := p.never(w, v, node); why != nil {
+	if why := p.neverFits(w, v, node); why != nil {
 		return unschedulable(why)
 	}
 	if v.state == nil {
@@ -143,7 +143,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node
 	return nil
 }
 
-// fits says whether members fit together. Alike members need one count; a search that gives up returns false.
+// fits returns whether all members fit together. It returns false if the search reaches its limit. Equal members are counted at once.
 func fits(s *device.Solver, st *device.State, members []*device.Request) bool {
 	first := members[0]
 	if !slices.ContainsFunc(members, func(r *device.Request) bool { return r != first && r.Key() != first.Key() }) {
@@ -155,11 +155,11 @@ func fits(s *device.Solver, st *device.State, members []*device.Request) bool {
 	return ok
 }
 
-// fewMembers limits the members for which whyNot searches the exact reason, since each takes a search.
+// fewMembers bounds the members for which whyNot searches the exact reason, because that takes a search for each.
 const fewMembers = 4
 
-// whyNot returns why the last member does not fit beside the earlier ones, even if the search gives up. The earlier ones may be
-// evicted: the reason is lasting only if the last does not fit alone.
+// whyNot returns why the last member does not fit beside the earlier ones, even if the search reaches its limit. The reason is lasting only
+// if the last member does not fit alone: the earlier ones may be evicted.
 func whyNot(s *device.Solver, st *device.State, members []*device.Request) *device.Refusal {
 	last := members[len(members)-1:]
 	others := device.Concerned(members[:len(members)-1], last)
@@ -180,7 +180,7 @@ func whyNot(s *device.Solver, st *device.State, members []*device.Request) *devi
 	return why
 }
 
-// PreScore and Score are for configurations that name the plugin at Score; other plugins rank nodes.
+// PreScore and Score do nothing. They exist for configurations that name the plugin there.
 func (*Plugin) PreScore(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) *fwk.Status {
 	return fwk.NewStatus(fwk.Skip)
 }
@@ -193,7 +193,7 @@ func (*Plugin) Score(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) (in
 // ScoreExtensions implements fwk.ScorePlugin.
 func (*Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// SignPod implements fwk.SignPlugin: a pod with devices changes its node for the next pod.
+// SignPod implements fwk.SignPlugin. For pods with devices no result is reused for the next pod, because each takes devices of its node.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if convert.WantsDevices(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with devices are placed one by one")

@@ -14,9 +14,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Reserve chooses the pod's devices. It chooses for all planned members of its gang on the node that have none yet, in plan
-// order, and keeps the pod's own. The next member's Reserve finds the same choice, since the devices of the remaining members
-// are still free; otherwise it chooses again without the taken devices.
+// Reserve chooses and records the pod's devices. It chooses for all planned members of the pod's gang on the node without devices, in plan
+// order, but records only the pod's own. Reserve of the next member makes the same choice as long as the other members' devices are free.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	p.waiting.Drop(convert.PodKey(pod))
 	w := p.wanted(pod)
@@ -28,7 +27,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node 
 		return fwk.AsStatus(err)
 	}
 	v := p.view(info)
-	if why := p.never(w, v, info); why != nil {
+	if why := p.neverFits(w, v, info); why != nil {
 		return unschedulable(why) // the Device object has changed since Filter
 	}
 	if v.state == nil {
@@ -42,14 +41,15 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node 
 	return nil
 }
 
-// choose returns a pod's devices on a node. If they do not suffice for all expected pods, the last ones do not count.
+// choose returns a pod's devices on a node, so that devices also remain for the expected pods: planned members of its gang and other
+// planned pods. If there are too few, it ignores the other pods, and then also the members.
 func (r *Room) choose(pod *v1.Pod, request *device.Request, v *view, node string) (a device.Allocation, why *device.Refusal) {
 	own, others := []*v1.Pod{pod}, []*v1.Pod(nil)
 	if r.Expected != nil {
 		own, others = r.Expected(pod, node)
 	}
 	st := v.state.Clone()
-	for _, held := range r.holdings.others(node, v.pods) {
+	for _, held := range r.holdings.allocationsOn(node, v.pods) {
 		st.Take(held) // a pod may be gone from the snapshot and still hold its devices
 	}
 	siblings, at := []*device.Request(nil), 0
@@ -57,11 +57,11 @@ func (r *Room) choose(pod *v1.Pod, request *device.Request, v *view, node string
 		if p.UID == pod.UID {
 			at = len(siblings)
 		}
-		siblings = r.with(siblings, p, v)
+		siblings = r.appendRequest(siblings, p, v)
 	}
 	all := siblings
 	for _, p := range others {
-		all = r.with(slices.Clip(all), p, v)
+		all = r.appendRequest(slices.Clip(all), p, v)
 	}
 	r.solve(func(s *device.Solver) {
 		for _, members := range [][]*device.Request{all, siblings} {
@@ -81,20 +81,20 @@ func (r *Room) choose(pod *v1.Pod, request *device.Request, v *view, node string
 	return a, why
 }
 
-// with appends a pod's request, if it has one and no devices yet.
-func (r *Room) with(all []*device.Request, pod *v1.Pod, v *view) []*device.Request {
+// appendRequest returns all with a pod's request, if the pod has one and no devices in v yet.
+func (r *Room) appendRequest(all []*device.Request, pod *v1.Pod, v *view) []*device.Request {
 	if w := r.readPod(pod); w != nil && w.request != nil && !v.pods[pod.UID] {
 		return append(all, w.request)
 	}
 	return all
 }
 
-// Unreserve drops the choice.
+// Unreserve removes the recorded choice for the pod.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
 	p.holdings.drop(pod.UID)
 }
 
-// PreBindPreFlight returns that there is nothing to do; configurations of Koordinator name the plugin there.
+// PreBindPreFlight returns Skip: PreBind does nothing. Configurations of Koordinator name the plugin there.
 func (*Plugin) PreBindPreFlight(context.Context, fwk.CycleState, *v1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	return nil, fwk.NewStatus(fwk.Skip)
 }
@@ -102,9 +102,9 @@ func (*Plugin) PreBindPreFlight(context.Context, fwk.CycleState, *v1.Pod, string
 // PreBind implements fwk.PreBindPlugin.
 func (*Plugin) PreBind(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
 
-// Bind writes a pod's node and its devices in one write. Pods without devices are left to the next plugin.
+// Bind writes a pod's node and its devices in one request. It returns Skip for a pod without devices, which the next plugin binds.
 func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	h := p.holdings.of(pod, node)
+	h := p.holdings.choiceFor(pod, node)
 	if h == nil {
 		return fwk.NewStatus(fwk.Skip)
 	}

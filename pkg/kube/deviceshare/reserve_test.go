@@ -43,8 +43,8 @@ func TestReserve(t *testing.T) {
 	five, four := wanting("a", "koordinator.sh/gpu=500", nil), wanting("b", "koordinator.sh/gpu=400", nil)
 	require.Empty(t, p.reserves(t, five))
 	require.Equal(t, "Insufficient GPU Devices", p.reserves(t, four))
-	require.NotNil(t, p.holdings.of(five, "n"))
-	require.Nil(t, p.holdings.of(five, "m"))
+	require.NotNil(t, p.holdings.choiceFor(five, "n"))
+	require.Nil(t, p.holdings.choiceFor(five, "m"))
 
 	seen := five.DeepCopy()
 	seen.Spec.NodeName = "n"
@@ -139,9 +139,9 @@ func TestHints(t *testing.T) {
 		"a node comes":                      {p.nodeChanged, waits, nil, node("a", "0"), true},
 		"another model":                     {p.nodeChanged, waits, node("a", "0"), node("b", "0"), true},
 		"the same model":                    {p.nodeChanged, waits, node("a", "0"), node("a", "8"), false},
-		"a node begins to count":            {p.countsItself, waits, node("a", "0"), node("a", "8"), true},
-		"it has counted already":            {p.countsItself, waits, node("a", "4"), node("a", "8"), false},
-		"it counts what is not wanted":      {p.countsItself, wanting("p", "amd.com/gpu=1", nil), node("a", "0"), node("a", "8"), false},
+		"a node begins to count":            {p.nodeCountsResource, waits, node("a", "0"), node("a", "8"), true},
+		"it has counted already":            {p.nodeCountsResource, waits, node("a", "4"), node("a", "8"), false},
+		"it counts what is not wanted":      {p.nodeCountsResource, wanting("p", "amd.com/gpu=1", nil), node("a", "0"), node("a", "8"), false},
 		"a class changes":                   {p.classChanged, waits, nil, nil, true},
 		"for a pod without device requests": {p.classChanged, wanting("p", "cpu=1", nil), nil, nil, false},
 		"or for an invalid pod":             {p.classChanged, wrong, nil, nil, false},

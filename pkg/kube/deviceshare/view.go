@@ -10,25 +10,25 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// view is the state of a node with its pods. It is shared and must not be changed.
+// view has the devices of a node and their use by its pods. It is shared and must not be changed.
 type view struct {
-	state     *device.State     // nil without a Device object, or
-	invalid   bool              // with an invalid one
-	uncounted bool              // without an object, though a pod holds devices that only this plugin counts
-	open      []*device.Request // of pods without a choice: hypothetical, nominated, bound by another scheduler
-	pods      map[types.UID]bool
+	state     *device.State      // nil without a valid Device object
+	invalid   bool               // the Device object is invalid
+	uncounted bool               // no Device object, but pods have devices only counted here
+	open      []*device.Request  // requests of pods without chosen devices: hypothetical, nominated, or bound by another scheduler
+	pods      map[types.UID]bool // pods with devices in state, or with a request that needs none
 }
 
-// stamp is all that a view depends on. The scheduler numbers each version of each node.
+// stamp identifies all that a view depends on: the versions of the node, its Device object and its holdings.
 type stamp struct {
 	generation, devices, holdings int64
 	node                          *device.Node
 }
 
-// view returns the state of a node with its pods.
+// view returns the view of a node, which is remembered as long as its stamp does not change.
 func (r *Room) view(node fwk.NodeInfo) *view {
 	name := node.Node().Name
-	has, number, invalid := r.devices.of(node.Node())
+	has, number, invalid := r.devices.onNode(node.Node())
 	now := stamp{generation: node.GetGeneration(), devices: number, holdings: r.holdings.versionOn(name), node: has}
 	if v, ok := r.views.Get(name, now); ok && now.generation != 0 {
 		return v
@@ -49,13 +49,13 @@ func (r *Room) view(node fwk.NodeInfo) *view {
 	return v
 }
 
-// addPod adds one pod of a node.
+// addPod adds a pod of the node to a view: the chosen devices, or the ones in its annotation, or its request.
 func (r *Room) addPod(v *view, pod *v1.Pod, node string) {
 	w := r.readPod(pod)
 	if w == nil {
 		return
 	}
-	switch h := r.holdings.of(pod, node); {
+	switch h := r.holdings.choiceFor(pod, node); {
 	case h != nil:
 		v.state.Take(h.allocation)
 	case pod.Spec.NodeName != "" && w.holds != nil:
@@ -67,9 +67,9 @@ func (r *Room) addPod(v *view, pod *v1.Pod, node string) {
 	v.pods[pod.UID] = true
 }
 
-// never returns why a node never fits a request, with any pods; nil if it may. Without a Device object, another plugin counts
-// the devices.
-func (r *Room) never(w *podDevices, v *view, node fwk.NodeInfo) *device.Refusal {
+// neverFits returns why a node cannot fit a request, whatever pods it has; nil if it may. It returns nil if another plugin counts the
+// devices, because the node has no Device object.
+func (r *Room) neverFits(w *podDevices, v *view, node fwk.NodeInfo) *device.Refusal {
 	switch {
 	case v.invalid:
 		return device.Unreadable(w.request)
@@ -92,12 +92,12 @@ func (r *Room) never(w *podDevices, v *view, node fwk.NodeInfo) *device.Refusal 
 type podDevices struct {
 	request *device.Request   // nil if there is none, or it is invalid
 	invalid error             // why it is invalid
-	minimum *device.Request   // the request, or its valid part, which the pod takes in any case where it runs
+	minimum *device.Request   // the request, or the valid part of an invalid one: what the pod takes if it runs
 	names   []v1.ResourceName // the requested resources
-	holds   device.Allocation
+	holds   device.Allocation // the devices in the pod's annotation
 }
 
-// readPod reads a pod's request and devices, once; nil for a pod without either.
+// readPod returns a pod's request and devices; nil for a pod with neither. It remembers the result.
 func (r *Room) readPod(pod *v1.Pod) *podDevices {
 	_, holds := pod.Annotations[convert.DeviceAllocated]
 	if !holds && !convert.WantsDevices(pod) {

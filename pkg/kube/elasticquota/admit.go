@@ -16,8 +16,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Admit returns the admitted choices of a waiting group's members: all needed members, and as many surplus members as possible. Where
-// members differ there may be several choices; the choice of the lowest ranks comes first. why explains an empty result.
+// Admit returns which pending members of a group the quotas admit: all needed members, and as many surplus members as possible. If members
+// differ, there may be several choices; the choice with the lowest ranks comes first. If none is admitted, why explains it.
 func (r *Manager) Admit(group *cache.Group) (choices [][]gang.Member, why *Explanation) {
 	if !r.Active() || len(group.Pending) == 0 {
 		return [][]gang.Member{group.Pending}, nil
@@ -29,30 +29,30 @@ func (r *Manager) Admit(group *cache.Group) (choices [][]gang.Member, why *Expla
 		needed, surplus = group.Starters(surplus)
 	}
 	if len(surplus) > 0 {
-		r.noteNeeds(group)
+		r.recordNeeds(group)
 	}
-	a := r.ask(group, needed, surplus)
+	a := r.request(group, needed, surplus)
 	more, refusal := r.currentBook().Admit(a)
 	if refusal == nil {
 		choices = [][]gang.Member{admitted(group, needed, surplus, more)}
 	}
 	if len(surplus) > 0 && (refusal != nil || len(choices[0]) < len(group.Pending)) {
 		choices = append(choices, r.otherChoices(r.choiceSet(group, needed), slices.Concat(choices...), mostChoices)...)
-		if len(choices) == 0 { // as in Would
+		if len(choices) == 0 { // as in WouldAdmit
 			choices = r.anyChoice(group, needed)
 		}
 	}
 	if len(choices) > 0 {
-		r.noteAttempt(a, group.Pods[group.Pending[0].Pod])
-		r.setLater(a.Gang, nil)
+		r.recordAttempt(a, group.Pods[group.Pending[0].Pod])
+		r.setWaitForTurn(a.Gang, nil)
 		r.releaseHold(group.Key)
 		return choices, nil
 	}
 	a, refusalShown := r.leastRefusal(group, needed, a, refusal)
-	r.noteAttempt(a, group.Pods[group.Pending[0].Pod])
+	r.recordAttempt(a, group.Pods[group.Pending[0].Pod])
 	turnRefusal := r.turnRefusal(group, needed, refusalShown)
-	r.setLater(a.Gang, turnRefusal)
-	r.passGroup(group, turnRefusal.Cause != quota.NotNext)
+	r.setWaitForTurn(a.Gang, turnRefusal)
+	r.recordPassedGroup(group, turnRefusal.Cause != quota.NotNext)
 	why = &Explanation{Sentence: Sentence(refusalShown), Text: Message(refusalShown, "gang's"), Never: refusalShown.Permanent}
 	if r.holdQuota(group, a, refusalShown) {
 		why.Text += "; the gang is starving: free capacity of its quotas is held for it"
@@ -60,7 +60,7 @@ func (r *Manager) Admit(group *cache.Group) (choices [][]gang.Member, why *Expla
 	return nil, why
 }
 
-// admitted returns the needed members, and the surplus members that more admits, in the group's order.
+// admitted returns the needed members and the surplus members with a number above 0 in more, in the group's order.
 func admitted(group *cache.Group, needed, surplus []gang.Member, more []int) []gang.Member {
 	chosen := map[string]bool{}
 	for _, m := range needed {
@@ -72,7 +72,7 @@ func admitted(group *cache.Group, needed, surplus []gang.Member, more []int) []g
 	return slices.DeleteFunc(slices.Clone(group.Pending), func(m gang.Member) bool { return !chosen[m.Pod] })
 }
 
-// permanentRefusal returns the refusal by a limit that no eviction lifts, or else the given refusal. r.mu is held.
+// permanentRefusal returns the refusal by a limit that the request alone exceeds; without one the given refusal. r.mu is locked.
 func (r *Manager) permanentRefusal(a quota.Request, refusal *quota.Refusal) *quota.Refusal {
 	if refusal.Cause != quota.OverMax && refusal.Cause != quota.OverMin {
 		return refusal // what is beyond a limit is above it now
@@ -80,7 +80,7 @@ func (r *Manager) permanentRefusal(a quota.Request, refusal *quota.Refusal) *quo
 	return cmp.Or(r.currentBook().ExceededByAlone(a), refusal)
 }
 
-// surplusMembers returns the waiting members that a group can start without.
+// surplusMembers returns the pending members that the group does not need to start.
 func surplusMembers(group *cache.Group) (all []gang.Member) {
 	needed := group.Needed()
 	for _, m := range group.Pending {
@@ -91,14 +91,14 @@ func surplusMembers(group *cache.Group) (all []gang.Member) {
 	return all
 }
 
-// noteNeeds records in the book what each gang of a group needs at least. r.mu is held.
-func (r *Manager) noteNeeds(group *cache.Group) {
+// recordNeeds records in the book the requests of the members that each gang of a group needs to start. r.mu is locked.
+func (r *Manager) recordNeeds(group *cache.Group) {
 	needsByGang := map[string][]quota.Want{}
 	for _, m := range group.Pending {
 		needsByGang[gangOf(group.Pods[m.Pod])] = nil
 	}
 	pays, needed := r.newPayers(), group.Needed()
-	if len(needed) > 0 && r.currentBook().ExceededByAlone(r.ask(group, needed, nil)) != nil {
+	if len(needed) > 0 && r.currentBook().ExceededByAlone(r.request(group, needed, nil)) != nil {
 		if c := r.choiceSet(group, needed); c != nil { // members of higher ranks may fit
 			if minimal, _ := r.minimalChoices(c, needed, 1); len(minimal) > 0 {
 				needed = minimal[0]
@@ -118,17 +118,17 @@ func (r *Manager) noteNeeds(group *cache.Group) {
 	}
 }
 
-// setLater records whether a gang waits for another quota's turn.
-func (r *Manager) setLater(id string, refusal *quota.Refusal) {
+// setWaitForTurn records whether a gang waits because another quota is served first: its refusal (or nil) has the cause NotNext.
+func (r *Manager) setWaitForTurn(id string, refusal *quota.Refusal) {
 	if refusal != nil && refusal.Cause == quota.NotNext {
-		r.laterGangs[id] = true
+		r.gangsWaitingForTurn[id] = true
 	} else {
-		delete(r.laterGangs, id)
+		delete(r.gangsWaitingForTurn, id)
 	}
 }
 
-// ask returns what members of a group request.
-func (r *Manager) ask(group *cache.Group, needed, surplus []gang.Member) quota.Request {
+// request returns the request of members of a group to their quotas. The needed members are admitted together, surplus members one by one.
+func (r *Manager) request(group *cache.Group, needed, surplus []gang.Member) quota.Request {
 	a := quota.Request{Gang: gangOf(group.Pods[group.Pending[0].Pod]), Priority: math.MaxInt32}
 	for _, m := range slices.Concat(needed, surplus) {
 		a.Priority = min(a.Priority, convert.Priority(group.Pods[m.Pod]))
@@ -148,27 +148,28 @@ func (r *Manager) ask(group *cache.Group, needed, surplus []gang.Member) quota.R
 	return a
 }
 
+// want returns the quota and the charged resources of one pod. pays is from newPayers.
 func (r *Manager) want(p *v1.Pod, pays func(quotaName string) func(claimName) bool) quota.Want {
 	r.ensureKnown(p)
 	name, _ := r.quotaOf(p)
 	return quota.Want{Quota: name, Asks: r.requests(p, pays(name)), Fixed: convert.Fixed(p), Count: 1}
 }
 
-func (r *Manager) askOf(p *v1.Pod) quota.Request {
+func (r *Manager) podRequest(p *v1.Pod) quota.Request {
 	return quota.Request{Gang: gangOf(p), Priority: convert.Priority(p), Need: []quota.Want{r.want(p, r.newPayers())}}
 }
 
-// admitPod returns why a pod without a gang is not admitted; "" if it is.
+// admitPod returns why the quotas do not admit a pod without a gang, and adds it to r.waiting. It returns "" if they admit it.
 func (r *Manager) admitPod(p *v1.Pod) (why string) {
 	r.lock()
 	defer r.mu.Unlock()
-	a := r.askOf(p)
+	a := r.podRequest(p)
 	if a.Need[0].Quota == "" {
 		return ""
 	}
-	r.noteAttempt(a, p)
+	r.recordAttempt(a, p)
 	refusal := r.podRefusal(a, p)
-	if r.setLater(a.Gang, refusal); refusal == nil {
+	if r.setWaitForTurn(a.Gang, refusal); refusal == nil {
 		delete(r.waiting, key(p))
 		return ""
 	}
@@ -177,8 +178,8 @@ func (r *Manager) admitPod(p *v1.Pod) (why string) {
 	return Message(refusal, "pod's")
 }
 
-// podRefusal returns why the quotas do not admit a pod without a gang; nil if they do. The pod's own reservation does not count against
-// it. With a reservation the pod has had its turn, and does not wait for a gang that lacks the reserved capacity. r.mu is held.
+// podRefusal returns why the quotas do not admit a pod without a gang; nil if they do. The pod's own reservation is not counted as used. A
+// pod with a reservation has been admitted before, so that only hard limits are checked. r.mu is locked.
 func (r *Manager) podRefusal(a quota.Request, p *v1.Pod) *quota.Refusal {
 	v := r.currentBook().View()
 	v.Leave(key(p))
@@ -189,11 +190,11 @@ func (r *Manager) podRefusal(a quota.Request, p *v1.Pod) *quota.Refusal {
 	return refusal
 }
 
-// RecordPassed records that a pod without a gang cannot start now for a reason other than quota, or may be retried. Gangs of quotas that
-// are served after the pod's quota need not wait for such a pod.
+// RecordPassed records whether a pod without a gang cannot start now for a reason other than quota. While it cannot, gangs of other quotas
+// do not wait for its quota's turn.
 func (r *Manager) RecordPassed(p *v1.Pod, passed bool) { r.notePassedOver(passed, gangOf(p)) }
 
-// RecordPassedGangs is Passed for gangs that start together. Invariant: a retry names all of them.
+// RecordPassedGangs is RecordPassed for gangs that start together. With passed false, all must contain all of these gangs.
 func (r *Manager) RecordPassedGangs(all []gang.Ref, passed bool) {
 	names := make([]string, len(all))
 	for i, gangs := range all {
@@ -202,31 +203,32 @@ func (r *Manager) RecordPassedGangs(all []gang.Ref, passed bool) {
 	r.notePassedOver(passed, names...)
 }
 
+// notePassedOver is recordPassed without r.mu locked. If passed, it also retries the gangs that wait for a turn.
 func (r *Manager) notePassedOver(passed bool, names ...string) {
 	if !r.Active() {
 		return
 	}
 	r.lock()
 	r.recordPassed(passed, names...)
-	wait := len(r.laterGangs) > 0
+	wait := len(r.gangsWaitingForTurn) > 0
 	r.mu.Unlock()
 	if passed && wait {
 		r.notifyMayBeNext() // notifyMayBeAdmitted would retry the gang that is being rejected now, without end
 	}
 }
 
-// WaitsForTurn returns whether a group waits for another quota's turn.
+// WaitsForTurn returns whether a group is not admitted because another quota is served first.
 func (r *Manager) WaitsForTurn(group *cache.Group) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return false
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	return r.laterGangs[gangOf(group.Pods[group.Pending[0].Pod])]
+	return r.gangsWaitingForTurn[gangOf(group.Pods[group.Pending[0].Pod])]
 }
 
-// passGroup is PassedGangs for the waiting gangs of a group. r.mu is held.
-func (r *Manager) passGroup(group *cache.Group, passed bool) {
+// recordPassedGroup is recordPassed for the gangs of a group's pending members. r.mu is locked.
+func (r *Manager) recordPassedGroup(group *cache.Group, passed bool) {
 	names := map[string]bool{}
 	for _, m := range group.Pending {
 		names[gangOf(group.Pods[m.Pod])] = true
@@ -234,7 +236,8 @@ func (r *Manager) passGroup(group *cache.Group, passed bool) {
 	r.recordPassed(passed, sortedKeys(names)...)
 }
 
-// recordPassed records in the book gangs that start together. r.mu is held.
+// recordPassed records in the book whether the gangs with these names cannot start for a reason other than quota. With passed false it also
+// records that they start together. r.mu is locked.
 func (r *Manager) recordPassed(passed bool, names ...string) {
 	if !passed {
 		r.book.SetStartTogether(names...)
@@ -244,8 +247,8 @@ func (r *Manager) recordPassed(passed bool, names ...string) {
 	}
 }
 
-// Waiting returns pods without a gang to retry: pods that would be admitted now, and pods whose quota's turn has come and
-// that may evict victims now.
+// Waiting returns the pods without a gang to retry, by key: pods that would be admitted now, and pods whose quota is served next, so that
+// they may evict pods. If no quota exists any more, it returns all waiting pods.
 func (r *Manager) Waiting() map[string]*v1.Pod {
 	r.lock()
 	defer r.mu.Unlock()
@@ -255,16 +258,16 @@ func (r *Manager) Waiting() map[string]*v1.Pod {
 		return out
 	}
 	for k, p := range r.waiting {
-		a := r.askOf(p)
+		a := r.podRequest(p)
 		refusal := r.podRefusal(a, p)
-		if r.setLaterIfNotNext(a.Gang, refusal); refusal == nil || r.laterGangs[a.Gang] && refusal.Cause != quota.NotNext {
+		if r.addWaitForTurn(a.Gang, refusal); refusal == nil || r.gangsWaitingForTurn[a.Gang] && refusal.Cause != quota.NotNext {
 			out[k] = p
 		}
 	}
 	return out
 }
 
-// WouldAdmit returns whether a group would be admitted now, or must be retried to report another reason.
+// WouldAdmit returns whether a group must be retried: its quotas would admit it now, or it no longer waits for another quota's turn.
 func (r *Manager) WouldAdmit(group *cache.Group) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return true
@@ -272,25 +275,25 @@ func (r *Manager) WouldAdmit(group *cache.Group) bool {
 	r.lock()
 	defer r.mu.Unlock()
 	needed := group.Starting()
-	a := r.ask(group, needed, nil)
+	a := r.request(group, needed, nil)
 	_, refusal := r.currentBook().Admit(a)
 	if refusal != nil && len(r.anyChoice(group, needed)) > 0 {
 		return true
 	}
 	refusal = r.turnRefusal(group, needed, refusal)
-	r.setLaterIfNotNext(a.Gang, refusal)
-	return refusal == nil || r.laterGangs[a.Gang] && refusal.Cause != quota.NotNext // a retry reports the new reason
+	r.addWaitForTurn(a.Gang, refusal)
+	return refusal == nil || r.gangsWaitingForTurn[a.Gang] && refusal.Cause != quota.NotNext // a retry reports the new reason
 }
 
-// setLaterIfNotNext records that a gang waits for another quota's turn now: a retry comes after that turn.
-func (r *Manager) setLaterIfNotNext(id string, refusal *quota.Refusal) {
+// addWaitForTurn records that a gang waits for another quota's turn if its refusal has the cause NotNext. Otherwise it changes nothing.
+func (r *Manager) addWaitForTurn(id string, refusal *quota.Refusal) {
 	if refusal != nil && refusal.Cause == quota.NotNext {
-		r.laterGangs[id] = true
+		r.gangsWaitingForTurn[id] = true
 	}
 }
 
-// ReservationExceeds returns what the quotas do not allow of a group's reservation; nil if the group may be bound there. soon says that
-// they allow it once the terminating pods are gone. The reservations of other waiting groups yield.
+// ReservationExceeds returns why the quotas do not allow a group's reservation; nil if they allow it. Reservations of other waiting groups
+// do not count. soon says that the quotas allow it after the pods for which terminates returns true are gone.
 func (r *Manager) ReservationExceeds(group *cache.Group, terminates func(*v1.Pod) bool) (why *Explanation, soon bool) {
 	if !r.Active() {
 		return nil, false
@@ -301,7 +304,7 @@ func (r *Manager) ReservationExceeds(group *cache.Group, terminates func(*v1.Pod
 	if len(members) == 0 {
 		return nil, false
 	}
-	a, v := r.ask(group, members, nil), r.book.View()
+	a, v := r.request(group, members, nil), r.book.View()
 	for _, m := range members {
 		v.Leave(m.Pod)
 	}
@@ -321,7 +324,7 @@ func (r *Manager) ReservationExceeds(group *cache.Group, terminates func(*v1.Pod
 	return &Explanation{Sentence: Sentence(refusal), Text: Message(refusal, "gang's")}, v.HardLimit(a) == nil
 }
 
-// terminatingPods returns the pods on nodes that terminate. r.mu is held.
+// terminatingPods returns the keys of the bound pods for which terminates returns true. r.mu is locked.
 func (r *Manager) terminatingPods(terminates func(*v1.Pod) bool) (keys []string) {
 	for _, k := range sortedKeys(r.pods) {
 		if p := r.pods[k]; p.Spec.NodeName != "" && terminates(p.Pod) {
@@ -331,7 +334,7 @@ func (r *Manager) terminatingPods(terminates func(*v1.Pod) bool) (keys []string)
 	return keys
 }
 
-// Class returns the quotas of a group's members. Groups may request the same of nodes and not of quotas.
+// Class returns a text that is equal for groups whose members, in their order, have the same quotas; "" without quotas.
 func (r *Manager) Class(group *cache.Group) string {
 	if !r.Active() {
 		return ""
@@ -358,13 +361,13 @@ func (r *Manager) Class(group *cache.Group) string {
 	return class.String()
 }
 
-// Explanation explains why a gang is not admitted: one plain sentence, and the text that tools match.
+// Explanation says why a gang is not admitted: Sentence is for users, and Text has Koordinator's words, which tools match.
 type Explanation struct {
 	Sentence, Text string
 	Never          bool // no eviction helps: the request is above a limit
 }
 
-// Sentence returns in one plain sentence what a quota lacks.
+// Sentence returns a refusal as a sentence for users: what the gang requests, what prevents it, and what the user can change.
 func Sentence(r *quota.Refusal) string {
 	amounts := func(list quota.List) string {
 		var all []string
@@ -407,7 +410,7 @@ func Sentence(r *quota.Refusal) string {
 		asks, amounts(r.Limit), amounts(used), amounts(missing), convert.BorrowersText(r.Borrowed))
 }
 
-// Remedy returns what would have a group admitted; "" if its quotas admit it.
+// Remedy returns a text for users: what would let the quotas admit a group; "" if they admit it.
 func (r *Manager) Remedy(group *cache.Group) string {
 	if !r.Active() || len(group.Pending) == 0 {
 		return ""
@@ -415,7 +418,7 @@ func (r *Manager) Remedy(group *cache.Group) string {
 	r.lock()
 	defer r.mu.Unlock()
 	needed := group.Starting()
-	a := r.ask(group, needed, nil)
+	a := r.request(group, needed, nil)
 	if _, refusal := r.currentBook().Admit(a); refusal != nil && len(r.anyChoice(group, needed)) == 0 {
 		_, refusal = r.leastRefusal(group, needed, a, refusal)
 		return remedy(refusal)

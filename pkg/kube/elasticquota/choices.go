@@ -17,8 +17,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Members of a gang may differ, and not all of them need to start. The quotas may then admit some members and not those of the lowest
-// ranks, and the nodes may fit other members than the quotas admit. So several choices are admitted, and the planner takes the best one:
+// Members of a gang may differ, and not all of them may be needed to start. Then the quotas may admit some sets of members and not others,
+// and only some of these sets fit the nodes. So Admit returns several choices, and the planner takes the best one:
 //
 //	max 8, used 0; minMember 2; members of 6, 6 and 2 CPU      ranks 0 and 1   12, not admitted
 //	                                                           ranks 0 and 2    8, admitted
@@ -26,16 +26,17 @@ import (
 // Identical members, and gangs that need all members, have one choice. Members with unbound claims of their own are identical if
 // the claims request the same.
 
+// mostChoices bounds the choices of one group.
 const mostChoices = 16
 
-// choiceSet holds the members of a group by class, from which choices are made.
+// choiceSet has the pending members of a group by class. Members of one class are interchangeable, so that a choice is a number per class.
 type choiceSet struct {
 	quota.Candidates
 	group   *cache.Group
 	members [][]gang.Member // by class, by rank
 }
 
-// choiceSet sorts the waiting members into classes; nil if there is only one choice. r.mu is held.
+// choiceSet returns the choiceSet of a group; nil if there is only one choice. r.mu is locked.
 func (r *Manager) choiceSet(group *cache.Group, needed []gang.Member) *choiceSet {
 	if len(needed) == len(group.Pending) {
 		return nil
@@ -48,7 +49,7 @@ func (r *Manager) choiceSet(group *cache.Group, needed []gang.Member) *choiceSet
 	}
 	gangs, known := map[gang.Ref]int{}, map[class]int{}
 	c := &choiceSet{group: group}
-	c.Ask = r.ask(group, nil, group.Pending)
+	c.Ask = r.request(group, nil, group.Pending)
 	templates, kinds := r.templates(group), []int{}
 	for i, m := range group.Pending {
 		g, ok := gangs[m.Gang]
@@ -84,7 +85,8 @@ func (r *Manager) choiceSet(group *cache.Group, needed []gang.Member) *choiceSet
 	return nil
 }
 
-// templates returns one value for each waiting member. Invariant: members with equal values fit the same nodes.
+// templates returns one value for each pending member. Members with equal values fit the same nodes. In these values a claim that only one
+// pod names, and that is not bound or allocated, is replaced by its spec.
 func (r *Manager) templates(group *cache.Group) (all []cache.Template) {
 	pods, references := []*v1.Pod{}, map[podClaim]int{} // how many pods name the claim
 	for _, m := range group.Pending {
@@ -127,7 +129,7 @@ type podClaim struct {
 	namespace, name string
 }
 
-// podClaims iterates over the claims that a pod names, with a pointer to each name.
+// podClaims iterates over the claims that a pod names, with a pointer to the name in the pod's spec.
 func podClaims(p *v1.Pod) func(yield func(c podClaim, name *string) bool) {
 	return func(yield func(podClaim, *string) bool) {
 		for i := range p.Spec.Volumes {
@@ -143,8 +145,8 @@ func podClaims(p *v1.Pod) func(yield func(c podClaim, name *string) bool) {
 	}
 }
 
-// unboundSpec returns the spec of a claim that is not bound or allocated; "" if it is, is being deleted, or is not known. Pods with
-// equal unbound claims fit the same nodes.
+// unboundSpec returns the spec of a claim as JSON if the claim is neither bound nor allocated. It returns "" for all other claims, and for
+// claims that are deleted or unknown.
 func (r *Manager) unboundSpec(c podClaim) string {
 	var spec any
 	switch {
@@ -171,7 +173,7 @@ func (r *Manager) unboundSpec(c podClaim) string {
 	return string(text)
 }
 
-// membersOf returns the members of a choice, by rank.
+// membersOf returns the members of a choice, by rank: of each class the first chosen[class] members.
 func (c *choiceSet) membersOf(chosen []int) []gang.Member {
 	selected := map[string]bool{}
 	for class, n := range chosen {
@@ -182,7 +184,8 @@ func (c *choiceSet) membersOf(chosen []int) []gang.Member {
 	return slices.DeleteFunc(slices.Clone(c.group.Pending), func(m gang.Member) bool { return !selected[m.Pod] })
 }
 
-// otherChoices returns further admitted choices. The chosen members pay for shared claims: each choice is checked again. r.mu is held.
+// otherChoices returns at most most admitted choices, without the choice first; nil if c is nil. Each choice is checked again, because the
+// chosen members pay for shared claims. r.mu is locked.
 func (r *Manager) otherChoices(c *choiceSet, first []gang.Member, most int) (all [][]gang.Member) {
 	if c == nil {
 		return nil
@@ -192,14 +195,14 @@ func (r *Manager) otherChoices(c *choiceSet, first []gang.Member, most int) (all
 		if slices.Equal(members, first) {
 			continue
 		}
-		if _, refusal := r.currentBook().Admit(r.ask(c.group, members, nil)); refusal == nil {
+		if _, refusal := r.currentBook().Admit(r.request(c.group, members, nil)); refusal == nil {
 			all = append(all, members)
 		}
 	}
 	return all
 }
 
-// anyChoice returns one admitted choice, if there is one. r.mu is held.
+// anyChoice returns one admitted choice of members that differ; nil if there is none. r.mu is locked.
 func (r *Manager) anyChoice(group *cache.Group, needed []gang.Member) [][]gang.Member {
 	c := r.choiceSet(group, needed)
 	if c == nil {
@@ -210,14 +213,14 @@ func (r *Manager) anyChoice(group *cache.Group, needed []gang.Member) [][]gang.M
 		return nil
 	}
 	members := c.membersOf(chosen)
-	if _, refusal := r.currentBook().Admit(r.ask(group, members, nil)); refusal != nil {
+	if _, refusal := r.currentBook().Admit(r.request(group, members, nil)); refusal != nil {
 		return nil
 	}
 	return [][]gang.Member{members}
 }
 
-// minimalChoices returns at most most choices of the needed number of members that quotas have capacity for after evictions: needed
-// first, if it is one of them, then the smallest requests. all says that the list is complete. r.mu is held.
+// minimalChoices returns at most most choices of as many members as are needed, for which the quotas may have capacity after evictions.
+// The choice needed is first if it is one of them; the others are by size of request. all says that the list is complete. r.mu is locked.
 func (r *Manager) minimalChoices(c *choiceSet, needed []gang.Member, most int) (choices [][]gang.Member, all bool) {
 	found, all := r.currentBook().MinimalChoices(c.Candidates, most)
 	for _, chosen := range found {
@@ -230,8 +233,8 @@ func (r *Manager) minimalChoices(c *choiceSet, needed []gang.Member, most int) (
 	return choices, all
 }
 
-// MinimalChoices returns the choices of the needed number of members that the quotas may have capacity for after evictions, the lowest
-// ranks first. all says that the list is complete as long as Limits is the same.
+// MinimalChoices returns at most most choices of as many members as a group needs, for which the quotas may have capacity after evictions.
+// The choice with the lowest ranks is first. all says that the list is complete as long as TreeVersion does not change.
 func (r *Manager) MinimalChoices(group *cache.Group, most int) (choices [][]gang.Member, all bool) {
 	if !r.Active() || len(group.Pending) == 0 {
 		return nil, true
@@ -249,7 +252,7 @@ func (r *Manager) MinimalChoices(group *cache.Group, most int) (choices [][]gang
 	return [][]gang.Member{needed}, true
 }
 
-// MembersDiffer returns whether members of a group differ and not all need to start, so that other limits may allow other choices.
+// MembersDiffer returns whether members of a group differ and not all of them are needed, so that the group may start with several choices.
 func (r *Manager) MembersDiffer(group *cache.Group) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return false
@@ -260,22 +263,22 @@ func (r *Manager) MembersDiffer(group *cache.Group) bool {
 	return r.choiceSet(group, needed) != nil
 }
 
-// TreeVersion returns a number that differs, and is never 0, after each change of the declared quotas.
+// TreeVersion returns a number that changes with each change of the declared quotas. With quotas it is never 0.
 func (r *Manager) TreeVersion() uint64 {
 	r.lock()
 	defer r.mu.Unlock()
 	return r.treeVersion
 }
 
-// turnRefusal returns the refusal of a group without an admitted choice: that only a turn is missing for some members, or else
-// the given one. r.mu is held.
+// turnRefusal returns the refusal with the cause NotNext of a choice that is not admitted only because another quota is served first. If
+// there is no such choice, it returns the given refusal. r.mu is locked.
 func (r *Manager) turnRefusal(group *cache.Group, needed []gang.Member, refusal *quota.Refusal) *quota.Refusal {
 	if refusal == nil || refusal.Cause == quota.NotNext {
 		return refusal
 	}
 	if c := r.choiceSet(group, needed); c != nil {
 		if chosen := r.currentBook().ChoiceMissingTurn(c.Candidates); chosen != nil {
-			if _, later := r.currentBook().Admit(r.ask(group, c.membersOf(chosen), nil)); later != nil && later.Cause == quota.NotNext {
+			if _, later := r.currentBook().Admit(r.request(group, c.membersOf(chosen), nil)); later != nil && later.Cause == quota.NotNext {
 				return later
 			}
 		}
@@ -283,8 +286,8 @@ func (r *Manager) turnRefusal(group *cache.Group, needed []gang.Member, refusal 
 	return refusal
 }
 
-// leastRefusal returns the smallest request for the short resources among the group's choices, and its refusal: the message must not
-// overstate what is missing. r.mu is held.
+// leastRefusal returns the refused choice of a group that requests least of the resources that are short, and its refusal. Messages use it,
+// so that they do not overstate what is missing. r.mu is locked.
 func (r *Manager) leastRefusal(
 	group *cache.Group, needed []gang.Member, a quota.Request, refusal *quota.Refusal,
 ) (quota.Request, *quota.Refusal) {
@@ -293,7 +296,7 @@ func (r *Manager) leastRefusal(
 		return a, r.permanentRefusal(a, refusal)
 	}
 	choices, all := r.minimalChoices(c, needed, mostChoices)
-	never := all && len(choices) == 0
+	neverAdmitted := all && len(choices) == 0
 	for _, name := range refusal.Exceeds {
 		choices = append([][]gang.Member{c.membersOf(c.Cheapest(name))}, choices...)
 	}
@@ -301,39 +304,39 @@ func (r *Manager) leastRefusal(
 		if len(members) == 0 {
 			continue
 		}
-		ask := r.ask(group, members, nil)
-		if _, smaller := r.currentBook().Admit(ask); smaller != nil {
-			a, refusal = ask, smaller
+		request := r.request(group, members, nil)
+		if _, smaller := r.currentBook().Admit(request); smaller != nil {
+			a, refusal = request, smaller
 			break
 		}
 	}
-	if never {
+	if neverAdmitted {
 		refusal = r.permanentRefusal(a, refusal)
 	}
 	return a, refusal
 }
 
-// Why explains why some members of a group are not admitted; nil if they are.
+// Why returns why the quotas do not admit these members of a group together; nil if they admit them.
 func (r *Manager) Why(group *cache.Group, members []gang.Member) *Explanation {
 	if !r.Active() {
 		return nil
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	_, refusal := r.currentBook().Admit(r.ask(group, members, nil))
+	_, refusal := r.currentBook().Admit(r.request(group, members, nil))
 	if refusal == nil {
 		return nil
 	}
 	return &Explanation{Sentence: Sentence(refusal), Text: Message(refusal, "gang's")}
 }
 
-// RecordTurn records whether members of a group that was admitted with other members wait for another quota's turn (Later).
+// RecordTurn records that a group waits for another quota's turn if that is why these members are not admitted.
 func (r *Manager) RecordTurn(group *cache.Group, members []gang.Member) {
 	r.lock()
 	defer r.mu.Unlock()
-	a := r.ask(group, members, nil)
+	a := r.request(group, members, nil)
 	_, refusal := r.currentBook().Admit(a)
-	r.setLaterIfNotNext(a.Gang, refusal)
+	r.addWaitForTurn(a.Gang, refusal)
 }
 
 func sameWant(a, b quota.Want) bool {

@@ -20,36 +20,36 @@ type VictimSearch struct {
 	manager     *Manager
 	reclaim     *quota.Reclaim
 	shorts      []quota.Shortage
-	helps       bool
+	helps       bool   // evictions may free what the quotas lack
 	requestKey  string // what is requested of which quotas
-	ask         quota.Request
+	request     quota.Request
 	afterOwn    []*quota.Reclaim       // searches as if victims of the own quota had terminated, see OwnFirst
 	hasNoQuota  bool                   // a member has no quota
 	rights      map[string]quota.Right // by gang
-	terminating map[string]bool        // pods that count as gone; true: only for this search
+	terminating map[string]bool        // pods that count as gone; true for pods whose eviction is not accepted yet
 	overQuotas  map[string]bool        // quotas to evict from (monitorAllQuotas); nil is all
 	freshTurns  []*quota.Turns         // turns without an evicted victim
 
 	verdicts map[[sha256.Size]byte]quota.Verdict // by victim set
 }
 
-// SearchVictims begins the search for pods that may be evicted for a group; nil without quotas. A pod counts as gone if it terminates
-// within the given time. Quotas do not restrict a system-critical pod without a gang: such a pod is mostly of the default quota,
-// which takes nothing back.
+// SearchVictims returns a search for pods that may be evicted for a group. A terminating pod counts as gone if it terminates within the
+// given time. SearchVictims returns nil without quotas, and for a system-critical pod without a gang, which quotas do not restrict.
 func (r *Manager) SearchVictims(group *cache.Group, within time.Duration) *VictimSearch {
 	if !r.Active() || len(group.Pending) == 0 {
 		return nil
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	a := r.ask(group, membersToPlace(group), nil)
+	a := r.request(group, membersToPlace(group), nil)
 	if group.Alone && a.Priority >= systemCritical {
 		return nil
 	}
-	return r.newClaim(a, within, r.policy())
+	return r.newVictimSearch(a, within, r.policy())
 }
 
-// membersToPlace returns the members of a group that victims are evicted for: the needed ones, or those without a node.
+// membersToPlace returns the members of a group for which pods may be evicted: the needed ones. If none is needed, it returns the pending
+// members without a node assignment, or with a reservation.
 func membersToPlace(group *cache.Group) (members []gang.Member) {
 	if needed := group.Needed(); len(needed) > 0 {
 		return needed
@@ -62,14 +62,14 @@ func membersToPlace(group *cache.Group) (members []gang.Member) {
 	return members
 }
 
-// unlimited is a time within which every terminating pod is gone.
+// unlimited is the time limit with which every terminating pod counts as gone.
 const unlimited = time.Duration(math.MaxInt64)
 
 // systemCritical is the lowest priority of system-cluster-critical and system-node-critical, which users cannot assign.
 const systemCritical = 2_000_000_000
 
-func (r *Manager) newClaim(a quota.Request, within time.Duration, policy quota.Policy) *VictimSearch {
-	c := &VictimSearch{manager: r, ask: a, rights: map[string]quota.Right{}}
+func (r *Manager) newVictimSearch(a quota.Request, within time.Duration, policy quota.Policy) *VictimSearch {
+	c := &VictimSearch{manager: r, request: a, rights: map[string]quota.Right{}}
 	c.reclaim, c.terminating = r.reclaim(a, within, policy)
 	c.shorts, c.helps = c.reclaim.Shortages()
 	for _, w := range a.Need {
@@ -79,7 +79,7 @@ func (r *Manager) newClaim(a quota.Request, within time.Duration, policy quota.P
 	return c
 }
 
-// right returns the right to evict a pod's gang, or the pod. Pods without a quota compete by priority. r.mu is held.
+// right returns the right to evict a pod, with its gang. A pod without a quota is evicted only for members without one. r.mu is locked.
 func (c *VictimSearch) right(p *v1.Pod) quota.Right {
 	if name, _ := c.manager.quotaOf(p); name == "" {
 		if c.hasNoQuota {
@@ -101,7 +101,7 @@ func (c *VictimSearch) right(p *v1.Pod) quota.Right {
 	return right
 }
 
-// May returns whether a pod and its gang may be evicted. lower says that the pod's priority is lower, which decides within a quota.
+// May returns whether a pod and its gang may be evicted. lower says that its priority is lower, which decides within one quota.
 func (c *VictimSearch) May(p *v1.Pod, lower bool) bool {
 	if !c.helps {
 		return false
@@ -126,7 +126,7 @@ func (c *VictimSearch) May(p *v1.Pod, lower bool) bool {
 	return c.needsNoRight(p) || mayAll(c.freshTurns, c.byGang([]*v1.Pod{p}))
 }
 
-// QuotaOf returns the quota of a member.
+// QuotaOf returns the name of a pod's quota; "" if it has none.
 func (c *VictimSearch) QuotaOf(member *v1.Pod) string {
 	c.manager.lock()
 	defer c.manager.mu.Unlock()
@@ -134,11 +134,11 @@ func (c *VictimSearch) QuotaOf(member *v1.Pod) string {
 	return name
 }
 
-// SameQuota returns whether a pod is of the quota of the first member.
-func (c *VictimSearch) SameQuota(p *v1.Pod) bool { return c.QuotaOf(p) == c.ask.Need[0].Quota }
+// SameQuota returns whether a pod has the same quota as the first requesting member.
+func (c *VictimSearch) SameQuota(p *v1.Pod) bool { return c.QuotaOf(p) == c.request.Need[0].Quota }
 
-// Uses returns whether members of a quota may use the capacity that a victim frees. A victim may be evicted for other members of
-// their group only.
+// Uses returns whether members with the given quota may use the capacity of the victim p. A victim may be evicted for members of one quota
+// only, even if the group also has members of another quota.
 func (c *VictimSearch) Uses(quotaName string, p *v1.Pod) bool {
 	c.manager.lock()
 	defer c.manager.mu.Unlock()
@@ -152,7 +152,7 @@ func (c *VictimSearch) Uses(quotaName string, p *v1.Pod) bool {
 	return c.reclaim.RightFor(quotaName, gangOf(p), name) != quota.None
 }
 
-// Frees returns whether a pod is charged to a quota that lacks capacity, so that its eviction helps on any node.
+// Frees returns whether a pod is charged to a quota that lacks capacity. The eviction of such a pod helps whatever its node.
 func (c *VictimSearch) Frees(p *v1.Pod) bool {
 	c.manager.lock()
 	defer c.manager.mu.Unlock()
@@ -167,16 +167,17 @@ func (c *VictimSearch) Frees(p *v1.Pod) bool {
 	return false
 }
 
-// RequestKey is equal for gangs with the same requests to the same quotas.
+// RequestKey returns a text that is equal for gangs with equal requests to the same quotas.
 func (c *VictimSearch) RequestKey() string { return c.requestKey }
 
-// Short returns whether a quota must free capacity.
+// Short returns whether a quota lacks capacity for the request, so that victims are needed even if nodes are free.
 func (c *VictimSearch) Short() bool { return len(c.shorts) > 0 }
 
+// mostVerdicts bounds the remembered verdicts of a search.
 const mostVerdicts = 4096
 
-// Check returns the quota check of a whole victim set, in any order that quotas allow. The verdict is remembered: a search reaches
-// the same set in several ways.
+// Check returns whether the quotas allow the eviction of all these pods together and then admit the request. Verdicts are remembered by
+// victim set.
 func (c *VictimSearch) Check(gone []*v1.Pod) quota.Verdict {
 	uids := make([]string, len(gone))
 	for i, p := range gone {
@@ -200,7 +201,7 @@ func (c *VictimSearch) Check(gone []*v1.Pod) quota.Verdict {
 	return verdict
 }
 
-// byGang returns the pods by gang, without pods that need no right.
+// byGang returns the keys of pods by the name of their gang, without pods for which needsNoRight returns true.
 func (c *VictimSearch) byGang(pods []*v1.Pod) map[string][]string {
 	byGang := map[string][]string{}
 	for _, p := range pods {
@@ -212,7 +213,7 @@ func (c *VictimSearch) byGang(pods []*v1.Pod) map[string][]string {
 	return byGang
 }
 
-// needsNoRight returns whether a pod counts as gone, or competes with the preemptor outside all quotas. r.mu is held.
+// needsNoRight returns whether a pod counts as gone, or neither the pod nor some preempting member has a quota. r.mu is locked.
 func (c *VictimSearch) needsNoRight(p *v1.Pod) bool {
 	if _, gone := c.terminating[key(p)]; gone {
 		return true
@@ -221,9 +222,9 @@ func (c *VictimSearch) needsNoRight(p *v1.Pod) bool {
 	return name == "" && c.hasNoQuota
 }
 
-// Turns is for victims that are selected one by one: may returns whether pods may be evicted after the pods that leave was called
-// for. Victims of the own quotas come first where the order matters.
-func (c *VictimSearch) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod)) {
+// Turns returns two functions for victims that are selected one after another. evict records pods as evicted. may returns whether pods may
+// be evicted together after those pods.
+func (c *VictimSearch) Turns() (may func([]*v1.Pod) bool, evict func([]*v1.Pod)) {
 	c.manager.lock()
 	defer c.manager.mu.Unlock()
 	turns := c.turns()
@@ -232,7 +233,7 @@ func (c *VictimSearch) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod))
 		defer c.manager.mu.Unlock()
 		return mayAll(turns, c.byGang(pods))
 	}
-	leave = func(pods []*v1.Pod) {
+	evict = func(pods []*v1.Pod) {
 		c.manager.lock()
 		defer c.manager.mu.Unlock()
 		for _, t := range turns {
@@ -241,10 +242,10 @@ func (c *VictimSearch) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod))
 			}
 		}
 	}
-	return may, leave
+	return may, evict
 }
 
-// turns returns the turns in which no victim was evicted yet. r.mu is held.
+// turns returns new quota.Turns, without evicted pods, for each search of c.searches. r.mu is locked.
 func (c *VictimSearch) turns() (all []*quota.Turns) {
 	for _, r := range c.searches() {
 		all = append(all, r.Turns())
@@ -252,7 +253,7 @@ func (c *VictimSearch) turns() (all []*quota.Turns) {
 	return all
 }
 
-// mayAll returns whether pods of some gangs may be evicted together, each gang in one of the turns.
+// mayAll returns whether all these pods, which are by gang, may be evicted together: each gang is allowed in at least one of the turns.
 func mayAll(turns []*quota.Turns, pods map[string][]string) bool {
 	for gangID := range pods {
 		if !slices.ContainsFunc(turns, func(t *quota.Turns) bool { return t.May(gangID, pods) }) {
@@ -262,9 +263,9 @@ func mayAll(turns []*quota.Turns, pods map[string][]string) bool {
 	return true
 }
 
-// OwnFirst extends the search with pods that may be evicted after victims of the own quota: a quota that stays within its min then
-// may take back what other quotas borrow. It returns whether there are such pods. With members of several quotas there are none: a
-// victim of one quota gives the members of another quota no right.
+// OwnFirst extends the search with pods that may be evicted only after victims of the preemptor's own quota: without these the quota is
+// within its min, so that it may reclaim what other quotas borrow. It returns whether there are such pods. If the members have several
+// quotas, it returns false.
 //
 //	min = max = 8, 4 of a low pod; a gang of 8 CPU      4 + 8 is above min: no borrower is evicted
 //	when the low pod has terminated                     0 + 8 is not
@@ -287,8 +288,8 @@ func (c *VictimSearch) OwnFirst() bool {
 	return true
 }
 
-// BelowMin adds members of gangs that do not borrow as a whole to the search. Invariant: no quota lacks more than this part of its min.
-// With 1 each quota keeps its min, as without BelowMin. It returns whether more pods may be evicted.
+// BelowMin adds to the search members of gangs that do not borrow as a whole. The victims of a set may lower no quota by lacks or more
+// below its min, as a part of that min; with 1 each quota keeps its min. It returns whether this adds candidates.
 func (c *VictimSearch) BelowMin(lacks quota.Share) bool {
 	if !c.helps {
 		return false
@@ -298,7 +299,7 @@ func (c *VictimSearch) BelowMin(lacks quota.Share) bool {
 	more := false
 	for _, r := range c.searches() {
 		r.BelowMin(lacks)
-		borrow := *r
+		borrow := *r // the search for borrowing gangs alone
 		borrow.BelowMin(0)
 		more = more || r.More(&borrow)
 	}
@@ -306,29 +307,30 @@ func (c *VictimSearch) BelowMin(lacks quota.Share) bool {
 	return more
 }
 
-// searches returns the searches by which victims may be evicted: in the present state, and after victims of the own quotas.
+// searches returns the searches that each may allow a victim: the one of the present state, and the ones from OwnFirst.
 func (c *VictimSearch) searches() []*quota.Reclaim {
 	return append([]*quota.Reclaim{c.reclaim}, c.afterOwn...)
 }
 
-// Shortfall returns the largest part of its min that a quota lacks after these pods have terminated.
+// Shortfall returns the largest part of its min that any quota would lack after these pods have terminated.
 func (c *VictimSearch) Shortfall(gone []*v1.Pod) quota.Share {
 	c.manager.lock()
 	defer c.manager.mu.Unlock()
 	return c.reclaim.Shortfall(c.byGang(gone))
 }
 
-// searchWithout returns the search as if the pods in gone had terminated. r.mu is held.
+// searchWithout returns a search as if the pods in gone had terminated, too. r.mu is locked.
 func (c *VictimSearch) searchWithout(gone []string) *quota.Reclaim {
-	return c.manager.currentBook().Without(append(sortedKeys(c.terminating), gone...)...).Reclaim(c.ask, quota.Policy(c.manager.args.Reclaim))
+	book := c.manager.currentBook().Without(append(sortedKeys(c.terminating), gone...)...)
+	return book.Reclaim(c.request, quota.Policy(c.manager.args.Reclaim))
 }
 
-// SeveralQuotas returns whether members of several quotas ask. A victim may then help some of the members only.
+// SeveralQuotas returns whether the requesting members have more than one quota. A victim may then help only some of them.
 func (c *VictimSearch) SeveralQuotas() bool {
-	return slices.ContainsFunc(c.ask.Need, func(w quota.Want) bool { return w.Quota != c.ask.Need[0].Quota })
+	return slices.ContainsFunc(c.request.Need, func(w quota.Want) bool { return w.Quota != c.request.Need[0].Quota })
 }
 
-// CountedAsGone returns the terminating pods, which count as gone.
+// CountedAsGone returns the terminating pods that this search counts as gone.
 func (c *VictimSearch) CountedAsGone() (all []*v1.Pod) {
 	c.manager.lock()
 	defer c.manager.mu.Unlock()
@@ -340,7 +342,7 @@ func (c *VictimSearch) CountedAsGone() (all []*v1.Pod) {
 	return all
 }
 
-// Revision returns another number after each change of the quotas or their use.
+// Revision returns a number that changes with each change of the quotas or of their use; 0 without quotas.
 func (r *Manager) Revision() uint64 {
 	if !r.Active() {
 		return 0
@@ -350,7 +352,7 @@ func (r *Manager) Revision() uint64 {
 	return r.treeVersion<<32 + r.currentBook().Changes()
 }
 
-// EvictionHelps returns whether some eviction for a group frees what its quotas lack, for any choice of its members.
+// EvictionHelps returns whether, for any choice of a group's members, there is a gang whose eviction may free what their quotas lack.
 func (r *Manager) EvictionHelps(group *cache.Group) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return false
@@ -365,12 +367,12 @@ func (r *Manager) EvictionHelps(group *cache.Group) bool {
 		}
 	}
 	return slices.ContainsFunc(choices, func(members []gang.Member) bool {
-		c := r.newClaim(r.ask(group, members, nil), unlimited, r.policy())
+		c := r.newVictimSearch(r.request(group, members, nil), unlimited, r.policy())
 		return c.hasVictim()
 	})
 }
 
-// hasVictim returns whether any gang may be evicted, also if its quota falls below its min. r.mu is held.
+// hasVictim returns whether any gang may be evicted, even if its quota falls below its min. r.mu is locked.
 func (c *VictimSearch) hasVictim() bool {
 	c.reclaim.BelowMin(math.MaxUint64)
 	return c.helps && c.reclaim.Any()

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/deviceclass"
 )
 
-// watchClasses registers the handlers for devices and device classes.
+// watchClasses registers event handlers for ResourceSlices and DeviceClasses. They mark the total capacity as stale.
 func (r *Manager) watchClasses(informers resourceinformers.Interface) error {
 	r.classes = deviceclass.New(informers.ResourceSlices().Lister(), informers.DeviceClasses().Lister())
 	changed := func() {
@@ -37,7 +37,7 @@ func (r *Manager) watchClasses(informers resourceinformers.Interface) error {
 	}))
 }
 
-// updateExtendedResources reads which classes back extended resources, and recounts the pods.
+// updateExtendedResources reads which device classes provide extended resources. If that has changed, it counts all pods again.
 func (r *Manager) updateExtendedResources() {
 	backs, err := r.classes.ReadBacks()
 	if err != nil {

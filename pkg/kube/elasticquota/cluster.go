@@ -11,7 +11,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
 
-// Cluster is the rest of the process.
+// Cluster is what the Manager uses of the rest of the process.
 type Cluster interface {
 	Places
 	Evictions
@@ -19,7 +19,7 @@ type Cluster interface {
 	Background
 }
 
-// Places knows the nodes of pods.
+// Places returns the node assignments of pods.
 type Places interface {
 	// Place returns the node assignment of a pod that is not bound.
 	Place(pod *v1.Pod) Place
@@ -34,22 +34,22 @@ type Place struct {
 	Foreign  bool // another scheduler schedules the pod
 }
 
-// Evictions knows the pods that are evicted.
+// Evictions returns which pods are evicted.
 type Evictions interface {
-	// Leaves returns whether a pod was asked to terminate.
+	// Leaves returns whether the API server has accepted the eviction of a pod.
 	Leaves(pod *v1.Pod) bool
-	// Terminates returns whether a terminating pod is gone within a time.
+	// Terminates returns whether a terminating pod is gone within the given time.
 	Terminates(pod *v1.Pod, within time.Duration) bool
-	// Unseen returns the pods that are to be gone within a time and are not seen terminating: evictions that the API server has
-	// accepted, and other ones.
+	// Unseen returns pods to be evicted that are gone within the given time and that no informer shows as terminating yet: pods whose eviction
+	// the API server has accepted, and other ones.
 	Unseen(within time.Duration) (accepted, others []*v1.Pod)
 }
 
 // Events receives the reports of the Manager.
 type Events interface {
-	// Hear receives a change. It is called often, and must return at once.
+	// Hear receives an event. It is called often, and must return at once.
 	Hear(Event)
-	// Note reports a note about an object.
+	// Note publishes a note about an API object as a Kubernetes event.
 	Note(cache.Note)
 	// Open returns whether notes may be reported and objects written.
 	Open() bool
@@ -58,9 +58,9 @@ type Events interface {
 // Event is a change that may let waiting gangs and pods start.
 type Event struct {
 	Kind EventKind
-	// Waits are the gangs and pods to retry, by Named: set for MayEvict. One pod stands for its gang.
+	// Waits has, for MayEvict, one pod of each gang to retry, and the pods without a gang to retry, by GangName.
 	Waits map[string]*v1.Pod
-	// Members holds one member of each concerned gang: set for MayNotKeep.
+	// Members has, for MayNotKeep, one member of each gang whose reservation is no longer allowed.
 	Members []*v1.Pod
 }
 
@@ -68,31 +68,31 @@ type Event struct {
 type EventKind uint8
 
 const (
-	// Begins says that from now on the caller reports node assignments with Look.
+	// Begins says that quotas exist from now on, so that the receiver reports node assignments with UpdatePod.
 	Begins EventKind = iota
 	// MayBeAdmitted says that a gang or pod that was not admitted may be admitted.
 	MayBeAdmitted
-	// MayBeNext says that a gang or pod that waits for another quota's turn (Later) may be admitted.
+	// MayBeNext says that a gang or pod that waits for another quota's turn (WaitsForTurn) may be admitted.
 	MayBeNext
 	// MayEvict says that more pods may be evicted for waiting gangs and pods than before.
 	MayEvict
-	// MayNotKeep says that a quota no longer allows what gangs have reserved. Its limit fell, or the quota cannot be used.
+	// MayNotKeep says that a quota no longer allows the reservations of gangs: its limit was lowered, or the quota became invalid.
 	MayNotKeep
 )
 
-// Background does work later.
+// Background runs work outside of the scheduling cycle.
 type Background interface {
-	// Do does work after a delay, once for each key. Idle work waits until nothing is more urgent; yields returns whether it should
-	// stop and run later.
+	// Do runs work after a delay, once if it is called several times with one key. Idle work waits until nothing is more urgent. yields
+	// returns whether idle work should stop and be scheduled again.
 	Do(key string, after time.Duration, idle bool, work func(ctx context.Context, yields func() bool) error)
-	// Patch writes into an object, or into its subresource unless that is "".
+	// Patch patches an API object, or its subresource sub; "" is none.
 	Patch(ctx context.Context, of schema.GroupVersionResource, namespace, name string, patch []byte, sub string) error
 }
 
 // NewManager returns a Manager without quotas.
 func NewManager() *Manager { return &Manager{} }
 
-// Connect sets the cluster of a Manager. Changes are gathered for as long as settle before they are written.
+// Connect sets what the Manager uses of the process. It writes changes into objects after the duration settle, many changes at once.
 func (r *Manager) Connect(cluster Cluster, now clock.PassiveClock, settle time.Duration) {
 	r.cluster, r.clock, r.settle = cluster, now, settle
 }

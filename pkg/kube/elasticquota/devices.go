@@ -18,8 +18,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// devices knows what the ResourceClaims of pods request. A pod pays for a claim of its own. Of the pods that share a claim one pays
-// in each quota: a bound pod before a planned pod, and that before a waiting pod.
+// devices has what the ResourceClaims of pods request. A pod is charged for (pays for) a claim of its own. Of the pods of one quota that
+// share a claim only one pays: a bound pod if there is one, else a planned pod, else a waiting pod.
 type devices struct {
 	claims      resourcelisters.ResourceClaimLister // nil without the API
 	templates   resourcelisters.ResourceClaimTemplateLister
@@ -28,13 +28,13 @@ type devices struct {
 	overcounted overcounted
 }
 
-// overcounted holds the device classes of which pods may use less than quotas count. Their free amount is unknown.
+// overcounted has the device classes of which pods may use less than the quotas count. Their free amount is unknown.
 type overcounted struct {
 	bySource map[any][]string // by pod, or by claim that several quotas share
 	counts   map[string]int   // how many sources name the class
 }
 
-// set records the classes of one pod or claim, and returns whether the set of overcounted classes changed.
+// set records the overcounted classes of one pod or claim, and returns whether the set of all overcounted classes has changed.
 func (u *overcounted) set(source any, names []string) (changed bool) {
 	previous := u.bySource[source]
 	if slices.Equal(previous, names) {
@@ -71,7 +71,7 @@ type sharedClaim struct {
 	quota string
 }
 
-// watchDevices registers the handlers for claims and templates. An update changes the request only if an object was recreated.
+// watchDevices registers event handlers for ResourceClaims and ResourceClaimTemplates. Updates that do not change the request are ignored.
 func (r *Manager) watchDevices(informers resourceinformers.Interface) error {
 	r.devices.claims, r.devices.templates = informers.ResourceClaims().Lister(), informers.ResourceClaimTemplates().Lister()
 	handlerFor := func(template bool) toolscache.ResourceEventHandler {
@@ -91,6 +91,7 @@ func (r *Manager) watchDevices(informers resourceinformers.Interface) error {
 	return err
 }
 
+// deviceRequests returns what a ResourceClaim or ResourceClaimTemplate requests; nil for other objects.
 func deviceRequests(o any) *resourceapi.DeviceClaim {
 	switch o := o.(type) {
 	case *resourceapi.ResourceClaim:
@@ -101,7 +102,7 @@ func deviceRequests(o any) *resourceapi.DeviceClaim {
 	return nil
 }
 
-// setClaim recounts the pods that use a claim or template which was added or deleted.
+// setClaim counts the pods again that use the given claim or template. It is called after that was added, changed or deleted.
 func (r *Manager) setClaim(c claimName) {
 	if !r.Active() {
 		return
@@ -121,7 +122,7 @@ func (r *Manager) setClaim(c claimName) {
 	}
 }
 
-// resolve returns the names of a pod's claim, whether other pods may share it, and what it requests; nil if it does not exist.
+// resolve returns the names of a pod's claim and template, whether other pods may share it, and its request; nil if neither exists.
 func (d *devices) resolve(p *v1.Pod, ref *v1.PodResourceClaim) (names []claimName, shared bool, asks *resourceapi.DeviceClaim) {
 	if d.claims == nil {
 		return nil, false, nil
@@ -141,7 +142,8 @@ func (d *devices) resolve(p *v1.Pod, ref *v1.PodResourceClaim) (names []claimNam
 	return names, ref.ResourceClaimName != nil, asks
 }
 
-// requests returns what a pod is charged with; equal lists are one. pays returns whether the pod pays for a shared claim.
+// requests returns the resources that a pod is charged for. pays returns whether the pod pays for a shared claim. Equal results are one
+// map, which must not be changed.
 func (r *Manager) requests(p *v1.Pod, pays func(claimName) bool) quota.List {
 	l := convert.Requests(p)
 	for i := range p.Spec.ResourceClaims {
@@ -159,8 +161,8 @@ func (r *Manager) requests(p *v1.Pod, pays func(claimName) bool) quota.List {
 	return l
 }
 
-// newPayers returns a function that lets the first pod asked about pay for each claim that is not paid for yet. The payments of reserved
-// members do not count.
+// newPayers returns, by quota, a function that returns for each claim once true: the caller's next pod pays for it. It returns false for
+// claims that a pod with a node already pays for, unless that pod is one of the reserved members.
 func (r *Manager) newPayers(reserved ...gang.Member) func(quotaName string) func(claimName) bool {
 	paid := map[sharedClaim]bool{}
 	isReserved := map[string]bool{}
@@ -180,8 +182,8 @@ func (r *Manager) newPayers(reserved ...gang.Member) func(quotaName string) func
 	}
 }
 
-// updateClaims records the claims of a pod, and elects the pods that pay for them. Invariant: p.quota, p.state and p.inBook are
-// current. The book is updated for other pods only.
+// updateClaims records the claims of a pod, and elects the pods that pay for them. p.quota, p.state and p.inBook must be current. The book
+// is updated for other pods only; the caller updates it for p.
 func (r *Manager) updateClaims(p *pod) {
 	if len(p.Spec.ResourceClaims) == 0 && p.claimNames == nil {
 		return
@@ -219,14 +221,14 @@ func (r *Manager) updateClaims(p *pod) {
 	}
 }
 
-// setOvercounted records the device classes of which a pod or claim may use less than is counted.
+// setOvercounted records the device classes of which a pod or claim (source) may use less than is counted.
 func (r *Manager) setOvercounted(source any, names []string) {
 	if r.devices.overcounted.set(source, names) {
 		r.markTotalsStale()
 	}
 }
 
-// updateCrossQuotaClaim records whether pods of several quotas share a claim, which is then counted more than once.
+// updateCrossQuotaClaim records whether pods of several quotas share a claim. Each quota counts it, so its classes are overcounted.
 func (r *Manager) updateCrossQuotaClaim(c claimName) {
 	quotas := map[string]bool{}
 	for k := range r.devices.users[c] {
@@ -245,13 +247,13 @@ func (r *Manager) updateCrossQuotaClaim(c claimName) {
 	r.setOvercounted(c, names)
 }
 
-// dropClaims has other pods pay for the claims of a pod that left the book.
+// dropClaims elects other pods that pay for the shared claims of a pod that is removed from the book.
 func (r *Manager) dropClaims(p *pod) {
 	p.inBook = false
 	r.updateClaims(p)
 }
 
-// electPayer elects the pod that pays for a shared claim. The book is updated for the previous and the new payer, but not for except.
+// electPayer sets the pod that pays for a shared claim. If it changes, the book is updated for both payers, but not for except.
 func (r *Manager) electPayer(d sharedClaim, except *pod) {
 	best := ""
 	for _, k := range sortedKeys(r.devices.users[d.claim]) {
@@ -273,6 +275,7 @@ func (r *Manager) electPayer(d sharedClaim, except *pod) {
 	}
 }
 
+// enterBook sets p.requests and records the pod in the book.
 func (r *Manager) enterBook(p *pod) {
 	p.requests = r.requests(p.Pod, func(c claimName) bool { return r.devices.payer[sharedClaim{c, p.quota}] == key(p.Pod) })
 	r.book.Set(quota.Pod{

@@ -1,8 +1,8 @@
 // Package elasticquota applies quota.Book to a cluster: it is the plugin ElasticQuota, named and configured as Koordinator's plugin
 // of that name. It also reads the ElasticQuotas of scheduler-plugins. Package quota decides how capacity is divided and which gang
-// is admitted. This package knows the objects:
+// is admitted. This package reads the API objects:
 //
-//	ElasticQuota objects ──► objects.go  the quota tree and the problems in it; rebuilt at the first question after a change
+//	ElasticQuota objects ──► objects.go  the quota tree and the problems in it; rebuilt at the first use after a change
 //	nodes ─────────────────► nodes.go    the total capacity
 //	pods ──────────────────► pods.go     each pod's quota and state: bound, planned, waiting
 //	ResourceClaims ────────► devices.go  the devices that pods request, and the pod that pays for a shared claim
@@ -19,10 +19,10 @@
 //	view.go     the quotas as users see them
 //	status.go   what is written into ElasticQuotas
 //	metrics.go  the same for Prometheus
-//	cluster.go  what the Manager asks and tells the rest of the process
+//	cluster.go  what the Manager uses of the rest of the process
 //
-// Invariant: without a declared quota nothing is counted and every gang is admitted. Invariant: the Manager asks the cache of gangs
-// while it holds its lock; the cache never calls the Manager with the cache's lock held. The package places no pods and evicts none.
+// Invariant: without a declared quota nothing is counted and every gang is admitted. Invariant: the Manager may call the cache of gangs
+// with r.mu locked; the cache never calls the Manager with its own lock locked. The package places no pods and evicts none.
 package elasticquota
 
 import (
@@ -49,7 +49,7 @@ const Name = config.QuotaName
 // SchedulerPluginsRoot is the quota above those of scheduler-plugins.
 const SchedulerPluginsRoot = "elasticquotas.scheduling.x-k8s.io"
 
-// Manager is the state that the profiles of one process share. The caller calls NewRoom, then Connect, before objects arrive.
+// Manager has the quotas and their use for all profiles of a process. The caller calls Connect before objects arrive.
 type Manager struct {
 	cluster Cluster
 	clock   clock.PassiveClock
@@ -57,42 +57,42 @@ type Manager struct {
 
 	active atomic.Bool
 
-	mu            sync.Mutex
-	started       bool
-	args          config.QuotaArgs
-	argsWritten   bool // a profile's configuration contains them
-	lister        corelisters.PodLister
-	volumes       corelisters.PersistentVolumeClaimLister
-	objects       map[string]*object // by resource, namespace and name
-	book          *quota.Book
-	hasX          bool // scheduler-plugins' quotas exist
-	hasK          bool // Koordinator's quotas exist
-	quotaNames    map[string]string
-	nodes         nodes
-	pods          map[string]*pod
-	requestLists  map[string]quota.List // equal requests share one list
-	waiting       map[string]*v1.Pod    // pods without a gang that were not admitted
-	notes         []cache.Note          // not reported yet
-	totalsStale   bool                  // the totals are recomputed at the next question
-	treeStale     bool                  // the tree is rebuilt at the next question
-	problems      map[string]string     // problems of the last tree, by objectKey; nil once reported
-	treeVersion   uint64                // incremented by each rebuild
-	lastQuotaGone bool                  // the last quota was deleted, and waiting gangs are not notified yet
-	writePending  bool                  // a write of the objects is scheduled
-	holds         map[gang.Ref]string   // by group with a capacity hold, its name in the book
-	laterGangs    map[string]bool       // gangs whose quota is served after another one
-	revoke        revocations
-	rights        rights
-	terminating   map[string]bool // terminating pods on nodes
-	reduced       reducedBooks
-	devices       devices
-	classes       deviceclass.Counter
+	mu                        sync.Mutex
+	started                   bool
+	args                      config.QuotaArgs
+	argsWritten               bool // a profile's configuration contains them
+	lister                    corelisters.PodLister
+	volumes                   corelisters.PersistentVolumeClaimLister
+	objects                   map[string]*object // by resource, namespace and name
+	book                      *quota.Book
+	hasSchedulerPluginsQuotas bool // scheduler-plugins' quotas exist
+	hasKoordinatorQuotas      bool // Koordinator's quotas exist
+	quotaNames                map[string]string
+	nodes                     nodes
+	pods                      map[string]*pod
+	requestLists              map[string]quota.List // equal requests share one list
+	waiting                   map[string]*v1.Pod    // pods without a gang that were not admitted
+	notes                     []cache.Note          // not reported yet
+	totalsStale               bool                  // the totals are recomputed at the next question
+	treeStale                 bool                  // the tree is rebuilt at the next question
+	problems                  map[string]string     // problems of the last tree, by objectKey; nil once reported
+	treeVersion               uint64                // incremented by each rebuild
+	lastQuotaGone             bool                  // the last quota was deleted, and waiting gangs are not notified yet
+	writePending              bool                  // a write of the objects is scheduled
+	holds                     map[gang.Ref]string   // by group with a capacity hold, its name in the book
+	gangsWaitingForTurn       map[string]bool       // gangs whose quota is served after another one
+	revoke                    revocations
+	victimChecks              victimChecks
+	terminating               map[string]bool // terminating pods on nodes
+	reduced                   reducedBooks
+	devices                   devices
+	classes                   deviceclass.Counter
 }
 
 // Active returns whether a quota is declared.
 func (r *Manager) Active() bool { return r.active.Load() }
 
-// pod is a pod and what the book records of it.
+// pod is a pod with what the book records about it.
 type pod struct {
 	*v1.Pod
 	since         int64  // when the pod got its node
@@ -108,7 +108,7 @@ type pod struct {
 	assumed       bool          // the scheduler assumed the pod on a node, and the pod has no gang
 }
 
-// activate starts counting pods when the first quota is declared, and stops when the last one is deleted. r.mu is held.
+// activate counts all pods after the first quota was declared, and drops all counts after the last was deleted. r.mu is locked.
 func (r *Manager) activate() {
 	active := r.started && len(r.quotaNames) > 0
 	if r.active.Load() == active {
@@ -117,8 +117,9 @@ func (r *Manager) activate() {
 	r.active.Store(active)
 	// No pod events are processed while inactive, so the state is stale in either direction.
 	r.book = r.newBook(r.book.Tree())
-	r.holds, r.revoke, r.rights = map[gang.Ref]string{}, revocations{waiting: map[string]waiter{}}, rights{scheduled: r.rights.scheduled}
-	r.pods, r.laterGangs, r.requestLists = map[string]*pod{}, map[string]bool{}, map[string]quota.List{}
+	r.holds, r.revoke = map[gang.Ref]string{}, revocations{waiting: map[string]waiter{}}
+	r.victimChecks = victimChecks{scheduled: r.victimChecks.scheduled}
+	r.pods, r.gangsWaitingForTurn, r.requestLists = map[string]*pod{}, map[string]bool{}, map[string]quota.List{}
 	r.terminating, r.reduced = map[string]bool{}, reducedBooks{}
 	r.devices.users, r.devices.payer, r.devices.overcounted = map[claimName]map[string]bool{}, map[sharedClaim]string{}, overcounted{}
 	if !active {
@@ -132,11 +133,11 @@ func (r *Manager) activate() {
 		klog.Background().Error(err, "Cannot list the pods: quotas count only pods that change from now on")
 	}
 	for _, p := range all {
-		r.set(p)
+		r.recordPod(p)
 	}
 }
 
-// newBook returns the book of a tree in which no quota is used.
+// newBook returns a book of the tree t without pods.
 func (r *Manager) newBook(t *quota.Tree) *quota.Book {
 	b := quota.NewBook(t)
 	b.Runtime, b.ScaleMin = r.args.Runtime, r.args.ScaleMin
@@ -157,7 +158,7 @@ func (r *Manager) notifyMayBeNext() {
 	}
 }
 
-// lock takes r.mu and rebuilds a stale tree.
+// lock locks r.mu and rebuilds the tree if it is stale.
 func (r *Manager) lock() {
 	r.mu.Lock()
 	if r.treeStale {

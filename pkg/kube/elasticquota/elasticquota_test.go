@@ -292,7 +292,7 @@ func TestQuotasComeBack(t *testing.T) {
 	require.NoError(t, w.pods.Delete(p))
 	w.dropPod(p)
 	w.mu.Lock()
-	w.set(p) // the event waited for the lock
+	w.recordPod(p) // the event waited for the lock
 	w.mu.Unlock()
 	w.admitPod(p)
 	w.declare("q max=4")
@@ -816,7 +816,7 @@ func TestGangWaitsForTurnAfterMemberIsDeleted(t *testing.T) {
 	for _, m := range g.Pending {
 		w.dropPod(g.Pods[m.Pod])
 	}
-	require.Empty(t, w.laterGangs)
+	require.Empty(t, w.gangsWaitingForTurn)
 }
 
 // A gang that lacked capacity, and waits for another quota's turn once there is more, is retried after that turn.

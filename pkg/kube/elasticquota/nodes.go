@@ -10,7 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// nodes holds the allocatable resources of ready nodes.
+// nodes has the allocatable resources of ready nodes, and their sum.
 type nodes struct {
 	byName map[string]quota.List // nil for a node that is not ready
 	sum    quota.List
@@ -40,13 +40,14 @@ func (n *nodes) drop(name string) {
 	delete(n.byName, name)
 }
 
+// add adds l to the sum, multiplied by times; -1 subtracts it.
 func (n *nodes) add(l quota.List, times int64) {
 	for name, amount := range l {
 		n.sum[name] += times * amount
 	}
 }
 
-// ready returns whether a node is ready. A node without that condition is: nodes in files have none.
+// ready returns whether a node has the condition Ready, or no such condition, as nodes that are read from files.
 func ready(node *v1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == v1.NodeReady {
@@ -77,18 +78,19 @@ func (r *Manager) dropNode(name string) {
 	r.notifyMayBeAdmitted()
 }
 
-// onUnreadyNode returns whether a pod is on a node that does not count.
+// onUnreadyNode returns whether a pod is bound to a node that is not ready or not known. The total capacity does not contain such a node.
 func (r *Manager) onUnreadyNode(p *v1.Pod) bool {
 	return p.Spec.NodeName != "" && r.nodes.byName[p.Spec.NodeName] == nil
 }
 
-// markTotalsStale has the totals recomputed at the next question: at the start all nodes and pods arrive at once. r.mu is held.
+// markTotalsStale makes the next call of currentBook compute the totals again. r.mu is locked.
 func (r *Manager) markTotalsStale() {
 	r.totalsStale = true
 	r.scheduleWrite()
 }
 
-// currentBook returns the book with the totals of each tree: the ready nodes, and what pods use on other nodes. r.mu is held.
+// currentBook returns the book, with the total capacity of each tree recomputed if stale. The total is the allocatable of ready nodes and
+// the requests of pods on other nodes. r.mu is locked.
 func (r *Manager) currentBook() *quota.Book {
 	if !r.totalsStale {
 		return r.book
@@ -121,19 +123,19 @@ func (r *Manager) currentBook() *quota.Book {
 		_, isKnown := devices[name]
 		return isClass && !isKnown || r.classes.Backing(name) != ""
 	})
-	tops := map[string]quota.List{scheduling.RootQuota: total}
+	totals := map[string]quota.List{scheduling.RootQuota: total}
 	for _, o := range r.objects {
 		if !o.Root || o.Tree == "" || o.Total == nil {
 			continue
 		}
-		tops[o.Name] = o.Total
+		totals[o.Name] = o.Total
 		if o.Own {
 			for name, n := range o.Total {
 				total[name] = max(0, total[name]-n)
 			}
 		}
 	}
-	for top, l := range tops {
+	for top, l := range totals {
 		r.book.Total(top, l)
 	}
 	return r.book

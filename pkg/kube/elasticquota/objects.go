@@ -21,12 +21,12 @@ import (
 
 var everything = labels.Everything()
 
-// object is an ElasticQuota, with what was reported of it.
+// object is an ElasticQuota, and what was reported about it and written into it.
 type object struct {
 	*convert.Quota
-	raw      *unstructured.Unstructured
-	x        bool
-	reported string
+	raw              *unstructured.Unstructured
+	schedulerPlugins bool   // an ElasticQuota of scheduler-plugins, not of Koordinator
+	reported         string // the problem that was reported last; "" is none
 	// writtenVersion is the quota's version (quota.Book) that the object shows; 0 if that is not known.
 	writtenVersion uint64
 }
@@ -47,26 +47,27 @@ func (r *Manager) Resources() []cache.ExtraResource {
 	}
 }
 
-func objectKey(u *unstructured.Unstructured, x bool) string {
+// objectKey returns the API group, namespace and name of an ElasticQuota as one text.
+func objectKey(u *unstructured.Unstructured, schedulerPlugins bool) string {
 	group := convert.ElasticQuotas.Group
-	if x {
+	if schedulerPlugins {
 		group = convert.ElasticQuotasX.Group
 	}
 	return group + "/" + u.GetNamespace() + "/" + u.GetName()
 }
 
-func (r *Manager) setObject(u *unstructured.Unstructured, x bool) {
+func (r *Manager) setObject(u *unstructured.Unstructured, schedulerPlugins bool) {
 	q := convert.ReadQuota(u)
-	if x {
+	if schedulerPlugins {
 		q = convert.ReadQuotaX(u, SchedulerPluginsRoot)
 	}
 	r.mu.Lock()
 	if r.objects == nil {
 		r.objects = map[string]*object{}
 	}
-	k := objectKey(u, x)
+	k := objectKey(u, schedulerPlugins)
 	previous := r.objects[k]
-	current := &object{Quota: q, raw: u, x: x}
+	current := &object{Quota: q, raw: u, schedulerPlugins: schedulerPlugins}
 	if r.objects[k] = current; previous != nil {
 		current.reported = previous.reported
 		if reflect.DeepEqual(previous.Quota, q) { // its status changes often
@@ -77,14 +78,14 @@ func (r *Manager) setObject(u *unstructured.Unstructured, x bool) {
 	r.invalidateTree()
 }
 
-func (r *Manager) dropObject(u *unstructured.Unstructured, x bool) {
+func (r *Manager) dropObject(u *unstructured.Unstructured, schedulerPlugins bool) {
 	r.mu.Lock()
-	delete(r.objects, objectKey(u, x))
+	delete(r.objects, objectKey(u, schedulerPlugins))
 	r.invalidateTree()
 }
 
-// invalidateTree has the tree rebuilt at the next question and its problems reported. The first quota is counted at once. Objects
-// arrive by the hundred at the start, and a rebuild recounts all pods. The caller holds r.mu, which is released.
+// invalidateTree makes the next call of lock rebuild the tree, and has its problems reported. It does not rebuild at once, because many
+// objects may arrive together and a rebuild is slow; only the first quota is counted at once. The caller has locked r.mu; it is unlocked.
 func (r *Manager) invalidateTree() {
 	if r.treeStale = true; !r.Active() {
 		r.rebuildTree()
@@ -98,7 +99,7 @@ func (r *Manager) invalidateTree() {
 	r.report()
 }
 
-// report publishes notes, and that waiting gangs may be admitted. The caller holds r.mu, which is released.
+// report publishes notes, gangs above their max, and that waiting gangs may be admitted. The caller has locked r.mu; it is unlocked.
 func (r *Manager) report() {
 	var above []*v1.Pod
 	if !r.treeStale {
@@ -118,7 +119,7 @@ func (r *Manager) report() {
 	r.notifyMayBeAdmitted()
 }
 
-// gangsAboveMax returns one member of each gang whose reservation exceeds its quota even after all evictions. r.mu is held.
+// gangsAboveMax returns one member of each gang whose reservation exceeds its quota even after all evictions. r.mu is locked.
 func (r *Manager) gangsAboveMax() (members []*v1.Pod) {
 	if !r.Active() {
 		return nil
@@ -138,19 +139,20 @@ func builtIn(name string) bool {
 	return name == scheduling.RootQuota || name == scheduling.DefaultQuota || name == scheduling.SystemQuota
 }
 
-// rebuildTree rebuilds the tree. r.mu is held.
+// rebuildTree builds the tree from r.objects, and counts the pods again whose quota has changed. r.mu is locked.
 func (r *Manager) rebuildTree() {
 	r.treeStale = false
 	r.treeVersion++
 	all := slices.SortedFunc(maps.Values(r.objects), func(a, b *object) int {
-		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(objectKey(a.raw, a.x), objectKey(b.raw, b.x)))
+		keyA, keyB := objectKey(a.raw, a.schedulerPlugins), objectKey(b.raw, b.schedulerPlugins)
+		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(keyA, keyB))
 	})
 	specs, objects := r.declaredSpecs(all)
 	tree, problems := quota.NewTree(specs)
 	r.problems = map[string]string{}
 	for _, p := range problems {
 		if o := objects[p.Spec]; o != nil {
-			k := objectKey(o.raw, o.x)
+			k := objectKey(o.raw, o.schedulerPlugins)
 			r.problems[k] = cmp.Or(r.problems[k], p.Message)
 		}
 	}
@@ -175,42 +177,42 @@ func (r *Manager) rebuildTree() {
 // olderRoot is the root's name in objects that older Koordinator releases wrote.
 const olderRoot = "root"
 
-// declaredSpecs returns the quotas, and for each the object that declares it, if any.
+// declaredSpecs returns all quotas of the tree, and for each by the same index the object that declares it, or nil. It sets r.quotaNames.
 func (r *Manager) declaredSpecs(all []*object) (specs []quota.Spec, objects []*object) {
-	r.quotaNames, r.hasX, r.hasK = map[string]string{}, false, false
+	r.quotaNames, r.hasSchedulerPluginsQuotas, r.hasKoordinatorQuotas = map[string]string{}, false, false
 	own := map[string]*object{}
 	roots := map[string]string{}
 	for _, o := range all {
 		switch {
-		case o.x:
-			r.hasX = true
+		case o.schedulerPlugins:
+			r.hasSchedulerPluginsQuotas = true
 		case builtIn(o.Name):
 			own[o.Name] = o
 			continue
 		default:
-			r.hasK = true
+			r.hasKoordinatorQuotas = true
 			if o.Root && roots[o.Tree] == "" {
 				roots[o.Tree] = o.Name
 			}
 		}
 		for _, ns := range o.Namespaces {
-			if _, taken := r.quotaNames[nsKey(ns, o.x)]; !taken {
-				r.quotaNames[nsKey(ns, o.x)] = o.Name
+			if _, taken := r.quotaNames[nsKey(ns, o.schedulerPlugins)]; !taken {
+				r.quotaNames[nsKey(ns, o.schedulerPlugins)] = o.Name
 			}
 		}
 		r.quotaNames[o.Name] = o.Name
 	}
 	add := func(s quota.Spec, o *object) { specs, objects = append(specs, s), append(objects, o) }
-	if r.hasK {
+	if r.hasKoordinatorQuotas {
 		add(quota.Spec{Name: scheduling.RootQuota, Inner: true}, own[scheduling.RootQuota])
 		add(r.builtInSpec(scheduling.DefaultQuota, own, r.args.DefaultMax, r.args.SpareDefault), own[scheduling.DefaultQuota])
 		add(r.builtInSpec(scheduling.SystemQuota, own, r.args.SystemMax, true), own[scheduling.SystemQuota])
 	}
-	if r.hasX {
+	if r.hasSchedulerPluginsQuotas {
 		add(schedulerPluginsSpec(all), nil)
 	}
 	for _, o := range all {
-		if builtIn(o.Name) && !o.x {
+		if builtIn(o.Name) && !o.schedulerPlugins {
 			continue
 		}
 		s := o.Spec
@@ -218,7 +220,7 @@ func (r *Manager) declaredSpecs(all []*object) (specs []quota.Spec, objects []*o
 			s.Parent = scheduling.RootQuota
 		}
 		switch {
-		case o.x || s.Parent != "" && s.Parent != scheduling.RootQuota:
+		case o.schedulerPlugins || s.Parent != "" && s.Parent != scheduling.RootQuota:
 		case o.Root && o.Tree != "":
 			s.Parent, s.Inner = "", true
 		default:
@@ -232,14 +234,15 @@ func (r *Manager) declaredSpecs(all []*object) (specs []quota.Spec, objects []*o
 	return specs, objects
 }
 
-func nsKey(namespace string, x bool) string {
-	if x {
+func nsKey(namespace string, schedulerPlugins bool) string {
+	if schedulerPlugins {
 		return "x:" + namespace
 	}
 	return "namespace:" + namespace
 }
 
-// builtInSpec returns a quota that exists without a declaration, limited by its object if there is one.
+// builtInSpec returns the default or the system quota. Its max and min are from its object if there is one, else max is limit. spared says
+// that its pods are never evicted for other quotas.
 func (r *Manager) builtInSpec(name string, own map[string]*object, limit map[string]resource.Quantity, spared bool) quota.Spec {
 	s := quota.Spec{Name: name, Parent: scheduling.RootQuota, Detached: true, NeverEvicted: spared, Max: quota.List{}}
 	for res, n := range limit {
@@ -252,12 +255,12 @@ func (r *Manager) builtInSpec(name string, own map[string]*object, limit map[str
 	return s
 }
 
-// schedulerPluginsSpec returns the parent of scheduler-plugins' quotas. Its max is the sum of their mins, for resources that all name.
+// schedulerPluginsSpec returns the parent of the quotas of scheduler-plugins. Its max is the sum of their mins, for resources in all mins.
 func schedulerPluginsSpec(all []*object) quota.Spec {
 	s := quota.Spec{Name: SchedulerPluginsRoot, Inner: true, Max: quota.List{}}
 	first := true
 	for _, o := range all {
-		if !o.x || o.Invalid != "" {
+		if !o.schedulerPlugins || o.Invalid != "" {
 			continue
 		}
 		if first {
@@ -273,16 +276,16 @@ func schedulerPluginsSpec(all []*object) quota.Spec {
 	return s
 }
 
-// quotaOf returns the quota of a pod; "" if it has none. bad is a quota that the pod's label names, and that does not exist.
-func (r *Manager) quotaOf(p *v1.Pod) (name, bad string) {
+// quotaOf returns the quota of a pod; "" if it has none. missing is the quota that the pod's label names if that does not exist, else "".
+func (r *Manager) quotaOf(p *v1.Pod) (name, missing string) {
 	tree := r.book.Tree()
 	if named := convert.NamesQuota(p); named != "" {
-		if r.hasK && tree.Has(named) {
+		if r.hasKoordinatorQuotas && tree.Has(named) {
 			return named, ""
 		}
-		bad = named
+		missing = named
 	}
-	if bad == "" {
+	if missing == "" {
 		if o := r.objects[convert.ElasticQuotas.Group+"/"+p.Namespace+"/"+p.Namespace]; o != nil {
 			return o.Name, ""
 		}
@@ -293,10 +296,10 @@ func (r *Manager) quotaOf(p *v1.Pod) (name, bad string) {
 			return name, ""
 		}
 	}
-	if r.hasK {
-		return scheduling.DefaultQuota, bad
+	if r.hasKoordinatorQuotas {
+		return scheduling.DefaultQuota, missing
 	}
-	return "", bad
+	return "", missing
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

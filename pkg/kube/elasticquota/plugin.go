@@ -45,8 +45,8 @@ func (r *Manager) New(ctx context.Context, raw runtime.Object, h fwk.Handle) (fw
 	return &Plugin{r}, nil
 }
 
-// start registers the event handlers, once. Quotas that were read before count from now on. The arguments may come from any
-// profile, not only from the first.
+// start adopts a profile's arguments, and registers the event handlers at its first call. Afterwards quotas that were read before take
+// effect. written says that the profile's configuration contains arguments.
 func (r *Manager) start(args config.QuotaArgs, written bool, h fwk.Handle) error {
 	r.mu.Lock()
 	first, previous := !r.started, r.args
@@ -62,7 +62,7 @@ func (r *Manager) start(args config.QuotaArgs, written bool, h fwk.Handle) error
 	return err
 }
 
-// watch registers the handlers for pods, nodes and devices. r.mu is held.
+// watch registers event handlers for pods, nodes and devices. r.mu is locked.
 func (r *Manager) watch(h fwk.Handle) error {
 	r.started = true
 	core := h.SharedInformerFactory().Core().V1()
@@ -80,7 +80,7 @@ func (r *Manager) watch(h fwk.Handle) error {
 	return err
 }
 
-// adoptArgs takes over the arguments of a profile. A profile without arguments uses those of the other profiles.
+// adoptArgs sets r.args. A profile without arguments (written is false) uses those of other profiles. Different arguments are an error.
 func (r *Manager) adoptArgs(args config.QuotaArgs, written bool) error {
 	switch {
 	case !r.argsWritten:
@@ -94,7 +94,7 @@ func (r *Manager) adoptArgs(args config.QuotaArgs, written bool) error {
 // Name implements fwk.Plugin.
 func (*Plugin) Name() string { return Name }
 
-// PreFilter admits a pod without a gang. Members are admitted with their gang.
+// PreFilter rejects a pod without a gang that its quota does not admit. Members of gangs are admitted with their gang, elsewhere.
 func (p *Plugin) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !p.Active() || fit.IsWhatIf(ctx) || pod.Spec.NodeName != "" || !source.GangOf(pod).IsZero() {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -128,15 +128,15 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ s
 	}
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions. The Manager itself reports when a waiting pod may be admitted, so that almost no
-// scheduler event is needed.
+// EventsToRegister implements fwk.EnqueueExtensions. It names few events, because the Manager itself reports when a waiting pod may be
+// admitted.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodLabel | fwk.UpdatePodScaleDown},
 	}}, nil
 }
 
-// SignPod implements fwk.SignPlugin. Each bound pod changes its quota, so that no result holds for the next identical pod.
+// SignPod implements fwk.SignPlugin. With quotas no result is reused for the next identical pod, because each pod changes its quota.
 func (p *Plugin) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if p.Active() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with quotas are scheduled one by one")

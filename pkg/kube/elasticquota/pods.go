@@ -13,7 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// gangOf returns the name in the book of a pod's gang, or of the pod.
+// gangOf returns the name of a pod's gang in the book. A pod without a gang is in the book as a gang of its own.
 func gangOf(p *v1.Pod) string {
 	if ref := source.GangOf(p).Whole(); !ref.IsZero() {
 		return gangName(ref)
@@ -21,7 +21,7 @@ func gangOf(p *v1.Pod) string {
 	return onePod + key(p)
 }
 
-// onePod begins the name of a pod without a gang in the book.
+// onePod is the prefix of the name of a pod without a gang in the book.
 const onePod = "pod "
 
 // gangName returns the name of a gang in the book.
@@ -32,7 +32,7 @@ func (r *Manager) setPod(p *v1.Pod) {
 		return
 	}
 	r.mu.Lock()
-	freed := r.set(p)
+	freed := r.recordPod(p)
 	var above []*v1.Pod
 	if current := r.pods[key(p)]; freed && !r.treeStale && current != nil && current.state == quota.Reserved { // it may exceed its quota now
 		above = r.gangsAboveMax()
@@ -48,18 +48,18 @@ func (r *Manager) setPod(p *v1.Pod) {
 	}
 }
 
-// ensureKnown counts a pod whose event has not arrived yet, because the scheduler's queue may be ahead. A pod that is not listed
-// any more is not counted. r.mu is held.
+// ensureKnown counts a pod if its event has not arrived yet: the scheduler's queue may have it earlier. A pod that the informer does not
+// list is not counted. r.mu is locked.
 func (r *Manager) ensureKnown(p *v1.Pod) {
 	if known := r.pods[key(p)]; known != nil && known.UID == p.UID {
 		return
 	}
 	if listed, err := r.lister.Pods(p.Namespace).Get(p.Name); err == nil && listed.UID == p.UID {
-		r.set(listed)
+		r.recordPod(listed)
 	}
 }
 
-// noteMissingQuota notes, once, that a pod names a quota that does not exist.
+// noteMissingQuota adds a note, once, that a pod names the quota missing, which does not exist; "" is none.
 func (r *Manager) noteMissingQuota(p *pod, missing string) {
 	if p.missingQuota == missing {
 		return
@@ -74,26 +74,26 @@ func (r *Manager) noteMissingQuota(p *pod, missing string) {
 	}
 }
 
-// takeNotes returns the notes to report. It returns none before all quotas are listed: the parent of a quota may be listed after the quota.
+// takeNotes returns the notes to report, and removes them. It returns none until all quotas are listed, because parents may be listed late.
 func (r *Manager) takeNotes() (notes []cache.Note) {
 	if !r.cluster.Open() {
 		return nil
 	}
-	if wrong := r.problems; wrong != nil {
+	if problems := r.problems; problems != nil {
 		r.problems = nil
 		for _, k := range sortedKeys(r.objects) {
 			o := r.objects[k]
-			if w := wrong[k]; w != o.reported && w != "" {
+			if w := problems[k]; w != o.reported && w != "" {
 				r.notes = append(r.notes, cache.Note{About: o.raw, Warning: true, Reason: reasons.QuotaNotUsable, Message: w})
 			}
-			o.reported = wrong[k]
+			o.reported = problems[k]
 		}
 	}
 	notes, r.notes = r.notes, nil
 	return notes
 }
 
-// Resume reports and writes what could not be reported and written before. A max may have been lowered while no scheduler ran.
+// Resume reports and writes what could not be reported and written while Events.Open returned false.
 func (r *Manager) Resume() {
 	if !r.Active() {
 		r.mu.Lock()
@@ -113,8 +113,8 @@ func (r *Manager) reportNotes(notes []cache.Note) {
 	}
 }
 
-// set is setPod with r.mu held. It returns whether quota was freed.
-func (r *Manager) set(p *v1.Pod) (freed bool) {
+// recordPod records an added or updated pod, and returns whether waiting gangs may be admitted because of that. r.mu is locked.
+func (r *Manager) recordPod(p *v1.Pod) (freed bool) {
 	k := key(p)
 	known := r.pods[k]
 	if known != nil && known.UID != p.UID {
@@ -124,7 +124,7 @@ func (r *Manager) set(p *v1.Pod) (freed bool) {
 		known, freed = nil, true
 	}
 	if finished(p) {
-		return r.drop(k) || freed
+		return r.removePod(k) || freed
 	}
 	if known == nil {
 		known = &pod{}
@@ -142,7 +142,7 @@ func (r *Manager) set(p *v1.Pod) (freed bool) {
 	}
 	previous := *known
 	r.update(known)
-	// A waiting pod with another request or quota may no longer be the one served first.
+	// A waiting pod whose request or quota changed may no longer be the one that is served first.
 	same := previous.quota == known.quota && previous.fixed == known.fixed && maps.Equal(previous.requests, known.requests)
 	if previous.requests != nil && !same {
 		freed = true
@@ -159,7 +159,8 @@ func finished(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }
 
-// update records a pod's state in the book. r.mu is held.
+// update recomputes a pod's state, quota and requests, and records them in the book. A pod with scheduling gates, and a pod of another
+// scheduler without a node, is removed from the book. r.mu is locked.
 func (r *Manager) update(p *pod) {
 	r.scheduleWrite()
 	state := quota.Waiting
@@ -188,9 +189,9 @@ func (r *Manager) update(p *pod) {
 	case p.since == 0:
 		p.since = r.clock.Now().UnixNano()
 	}
-	name, bad := r.quotaOf(p.Pod)
+	name, missing := r.quotaOf(p.Pod)
 	if p.quota = name; state == quota.Waiting {
-		r.noteMissingQuota(p, bad)
+		r.noteMissingQuota(p, missing)
 	}
 	if _, known := r.book.Waits(gangOf(p.Pod)); !known && state == quota.Waiting {
 		defer r.book.SetPassed(gangOf(p.Pod), true) // until the scheduler's queue admits the pod
@@ -206,14 +207,15 @@ func (r *Manager) dropPod(p *v1.Pod) {
 	}
 	r.mu.Lock()
 	known := r.pods[key(p)]
-	freed := known != nil && known.UID == p.UID && r.drop(key(p))
+	freed := known != nil && known.UID == p.UID && r.removePod(key(p))
 	r.mu.Unlock()
 	if freed {
 		r.notifyMayBeAdmitted()
 	}
 }
 
-func (r *Manager) drop(name string) bool {
+// removePod removes a pod from all records, and returns whether it was known. r.mu is locked.
+func (r *Manager) removePod(name string) bool {
 	known := r.pods[name]
 	delete(r.pods, name)
 	delete(r.waiting, name)
@@ -222,7 +224,7 @@ func (r *Manager) drop(name string) bool {
 	if known != nil {
 		r.dropClaims(known)
 		if waits, _ := r.book.Waits(gangOf(known.Pod)); !waits { // its waiting members still wait for that turn
-			delete(r.laterGangs, gangOf(known.Pod))
+			delete(r.gangsWaitingForTurn, gangOf(known.Pod))
 		}
 	}
 	r.scheduleWrite()
@@ -232,7 +234,7 @@ func (r *Manager) drop(name string) bool {
 	return known != nil
 }
 
-// UpdatePod updates a pod that got or lost a node.
+// UpdatePod records that a pod got or lost its node assignment.
 func (r *Manager) UpdatePod(key string) {
 	if !r.Active() {
 		return
@@ -242,7 +244,7 @@ func (r *Manager) UpdatePod(key string) {
 	if p != nil {
 		hadNode := p.since != 0
 		r.update(p)
-		freed = hadNode && p.since == 0 || !hadNode && len(r.laterGangs) > 0
+		freed = hadNode && p.since == 0 || !hadNode && len(r.gangsWaitingForTurn) > 0
 	}
 	r.mu.Unlock()
 	if freed {
@@ -250,7 +252,7 @@ func (r *Manager) UpdatePod(key string) {
 	}
 }
 
-// assume records whether the scheduler assumes a pod without a gang on a node.
+// assume records that the scheduler has assumed a pod without a gang on a node, or no longer assumes it.
 func (r *Manager) assume(p *v1.Pod, assumed bool) {
 	if !r.Active() {
 		return
@@ -268,7 +270,7 @@ func (r *Manager) assume(p *v1.Pod, assumed bool) {
 	if assumed {
 		delete(r.waiting, key(p))
 	}
-	wait := len(r.laterGangs) > 0
+	wait := len(r.gangsWaitingForTurn) > 0
 	r.mu.Unlock()
 	switch {
 	case !assumed:

@@ -10,14 +10,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// reducedBooks caches books without some pods until the base changes: a search for victims asks several times.
+// reducedBooks caches books without some pods until the book base changes. A search for victims uses the same ones several times.
 type reducedBooks struct {
 	base    *quota.Book
 	changes uint64
-	byGone  map[string]*quota.Book // by pods that are gone
+	byGone  map[string]*quota.Book // by the keys of the removed pods
 }
 
-// bookWithout returns the book without the pods in gone. r.mu is held.
+// bookWithout returns the book without the pods in gone, which it sorts. r.mu is locked.
 func (r *Manager) bookWithout(gone []string) *quota.Book {
 	b := r.currentBook()
 	if len(gone) == 0 {
@@ -34,16 +34,16 @@ func (r *Manager) bookWithout(gone []string) *quota.Book {
 	return r.reduced.byGone[id]
 }
 
-// reclaim begins a search for victims. Pods with accepted evictions count as gone, as on their nodes: waiting for a victim beats
-// another eviction. Their quota stays reserved for the gang they were evicted for. A pod with a requested eviction counts as gone
-// only if the gang may evict that pod, because the preemptor may yet do without. r.mu is held.
+// reclaim returns a search for victims of a request, and the pods that it counts as gone. Terminating pods and pods whose eviction was
+// accepted count as gone: their quota stays reserved for the gang for which they were evicted. A pod whose eviction was not accepted yet
+// counts as gone (true) only if this request may evict it, because its eviction may be cancelled. r.mu is locked.
 func (r *Manager) reclaim(a quota.Request, within time.Duration, policy quota.Policy) (search *quota.Reclaim, gone map[string]bool) {
 	accepted, requested := r.victimsOnNodes(within)
 	gone = map[string]bool{}
 	for _, k := range accepted {
 		gone[k] = false
 	}
-	accepted = append(accepted, r.ownReservation(a.Gang)...)
+	accepted = append(accepted, r.podReservation(a.Gang)...)
 	search = r.bookWithout(accepted).Reclaim(a, policy)
 	counted := slices.Clone(accepted)
 	for _, k := range requested {
@@ -57,8 +57,8 @@ func (r *Manager) reclaim(a quota.Request, within time.Duration, policy quota.Po
 	return search, gone
 }
 
-// ownReservation returns the pod of that name if it has no gang and has a reservation, which it gives up for another node. r.mu is held.
-func (r *Manager) ownReservation(gang string) []string {
+// podReservation returns the key of the pod of this name without a gang, if it has a reservation; it may use another node. r.mu is locked.
+func (r *Manager) podReservation(gang string) []string {
 	name, isPod := strings.CutPrefix(gang, onePod)
 	if p := r.pods[name]; isPod && p != nil && p.state == quota.Reserved {
 		return []string{name}
@@ -66,7 +66,8 @@ func (r *Manager) ownReservation(gang string) []string {
 	return nil
 }
 
-// victimsOnNodes returns the pods whose termination is certain, and the pods whose eviction was not sent yet. r.mu is held.
+// victimsOnNodes returns the keys of bound pods that are gone within the given time: pods that terminate or whose eviction was accepted,
+// and pods whose eviction was not accepted yet. r.mu is locked.
 func (r *Manager) victimsOnNodes(within time.Duration) (accepted, requested []string) {
 	for _, k := range sortedKeys(r.terminating) {
 		if r.cluster.Terminates(r.pods[k].Pod, within) {

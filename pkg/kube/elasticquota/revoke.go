@@ -15,47 +15,47 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// With monitorAllQuotas, pods of any priority may be evicted if their quota exceeds its fair share for delayEvictTime without a
-// pause. Tick finds such quotas and has the waiting gangs and pods retried, in the order of the queue. Each retry looks for
-// victims, and their capacity is reserved for that gang. An eviction restarts delayEvictTime for its quota.
+// With monitorAllQuotas, pods of any priority may be evicted if their quota has exceeded its fair share for delayEvictTime without a
+// break. Such a quota is overdue. Tick finds overdue quotas and has the waiting gangs retried. Each retry searches for victims, and their
+// capacity is reserved for that gang. After an eviction, delayEvictTime begins again for the victim's quota.
 
-// revocations knows the quotas above their fair share, and the gangs and pods that wait for capacity.
+// revocations has the quotas above their fair share, and the gangs and pods that wait for capacity.
 type revocations struct {
 	checkedAt time.Time
 	overSince map[string]time.Time   // quotas above their fair share, and since when
-	overdue   map[string]bool        // quotas above for long enough at the last check
+	overdue   map[string]bool        // quotas that were overdue at the last check
 	waiting   map[string]waiter      // by gang, the last attempt of a gang that is not placed
-	lastState string                 // the state at the last retry
+	lastState string                 // a key of the quotas' state at the last check
 	blocked   map[string]blockReason // by gang, the reported reason why nothing was evicted
 }
 
-// blockReason is why no pod was evicted for a gang. Budgets change without an event for quotas: the gang is retried at each check.
+// blockReason is why no pod of an overdue quota was evicted for a gang. If due to disruption budgets, it is retried at each check.
 type blockReason struct {
 	message   string
 	byBudgets bool
 }
 
-// waiter is what a gang requested at its last attempt.
+// waiter is the last attempt of a gang that is not placed: what it requested.
 type waiter struct {
-	ask         quota.Request
+	request     quota.Request
 	pod         *v1.Pod // one of its pods
-	request     string  // equal for equal requests
-	treeVersion uint64  // of the attempt
+	requestKey  string  // equal for equal requests
+	treeVersion uint64  // Manager.treeVersion at the attempt
 }
 
-// forgetGang forgets the attempt of a gang.
+// forgetGang removes a gang from the waiting gangs.
 func (v *revocations) forgetGang(gang string) {
 	delete(v.waiting, gang)
 	delete(v.blocked, gang)
 }
 
-// stillWaits returns whether the pod of a waiter exists. r.mu is held.
+// stillWaits returns whether the pod of a waiter still exists. r.mu is locked.
 func (r *Manager) stillWaits(w waiter) bool {
 	current := r.pods[key(w.pod)]
 	return current != nil && current.UID == w.pod.UID
 }
 
-// Tick finds the overdue quotas, and retries the gangs that may evict their pods. It is called periodically.
+// Tick finds the overdue quotas, and has waiting gangs retried that may evict their pods. It is called periodically.
 func (r *Manager) Tick() {
 	if !r.args.Revoke || !r.Active() || !r.cluster.Open() {
 		return
@@ -67,7 +67,7 @@ func (r *Manager) Tick() {
 		return
 	}
 	r.revoke.checkedAt = now
-	r.review(now)
+	r.findOverdue(now)
 	waits := map[string]*v1.Pod{}
 	state := fmt.Sprint(sortedKeys(r.revoke.overdue), r.treeVersion, r.currentBook().Changes())
 	for _, id := range sortedKeys(r.revoke.waiting) {
@@ -86,7 +86,7 @@ func (r *Manager) Tick() {
 	}
 }
 
-// RevokesLater returns whether some quota becomes overdue within an hour if nothing changes, so that its pods may be evicted.
+// RevokesLater returns whether a gang waits and a quota becomes overdue soon; false if delayEvictTime is more than an hour.
 func (r *Manager) RevokesLater() bool {
 	if !r.args.Revoke || !r.Active() || r.args.Delay > time.Hour {
 		return false
@@ -102,7 +102,7 @@ func (r *Manager) RevokesLater() bool {
 	return false
 }
 
-// SearchOverdueVictims begins the search for pods of overdue quotas that may be evicted for a group; nil if no quota is overdue.
+// SearchOverdueVictims returns a search for pods of overdue quotas that may be evicted for a group; nil if no quota is overdue.
 func (r *Manager) SearchOverdueVictims(group *cache.Group) *VictimSearch {
 	if !r.args.Revoke || !r.Active() || len(group.Pending) == 0 {
 		return nil
@@ -112,16 +112,16 @@ func (r *Manager) SearchOverdueVictims(group *cache.Group) *VictimSearch {
 	if len(r.revoke.overdue) == 0 {
 		return nil
 	}
-	a := r.ask(group, membersToPlace(group), nil)
+	a := r.request(group, membersToPlace(group), nil)
 	if a.Priority >= systemCritical {
 		return nil
 	}
-	c := r.newClaim(a, unlimited, quota.AnyPriority)
+	c := r.newVictimSearch(a, unlimited, quota.AnyPriority)
 	c.overQuotas = maps.Clone(r.revoke.overdue)
 	return c
 }
 
-// Revoked records that pods are evicted, and returns the reason.
+// Revoked records that these pods of overdue quotas are evicted, and returns the reason for messages. Their quotas are overdue no longer.
 func (c *VictimSearch) Revoked(gone []*v1.Pod) (why string) {
 	r := c.manager
 	r.lock()
@@ -149,11 +149,11 @@ func (c *VictimSearch) NotRevoked(budgets []string) {
 		message = fmt.Sprintf("%s: no pod is evicted, because PodDisruptionBudgets do not allow it: %s",
 			c.revocationReason(from), strings.Join(budgets, ", "))
 	}
-	if r.revoke.blocked[c.ask.Gang].message != message {
+	if r.revoke.blocked[c.request.Gang].message != message {
 		if r.revoke.blocked == nil {
 			r.revoke.blocked = map[string]blockReason{}
 		}
-		r.revoke.blocked[c.ask.Gang] = blockReason{message, len(budgets) > 0}
+		r.revoke.blocked[c.request.Gang] = blockReason{message, len(budgets) > 0}
 		for _, name := range from {
 			r.noteQuota(name, cache.Note{Warning: true, Reason: reasons.QuotaNotRevoked, Message: message})
 		}
@@ -163,17 +163,18 @@ func (c *VictimSearch) NotRevoked(budgets []string) {
 	r.reportNotes(notes)
 }
 
+// revocationReason returns a text for messages: why pods of the quotas in from may be evicted.
 func (c *VictimSearch) revocationReason(from []string) string {
 	var quotas []string
-	for _, w := range c.ask.Need {
+	for _, w := range c.request.Need {
 		quotas = append(quotas, w.Quota)
 	}
 	slices.Sort(quotas)
 	return fmt.Sprintf("quota %s has used more than its fair share for %s, and %s of quota %s waits for it",
-		strings.Join(from, ", "), c.manager.args.Delay, shortNames([]string{c.ask.Gang})[0], strings.Join(slices.Compact(quotas), ", "))
+		strings.Join(from, ", "), c.manager.args.Delay, shortNames([]string{c.request.Gang})[0], strings.Join(slices.Compact(quotas), ", "))
 }
 
-// noteQuota adds a note about a quota's object.
+// noteQuota adds the note n about the objects that declare the quota.
 func (r *Manager) noteQuota(name string, n cache.Note) {
 	for _, k := range sortedKeys(r.objects) {
 		if o := r.objects[k]; o.Name == name {
@@ -183,7 +184,7 @@ func (r *Manager) noteQuota(name string, n cache.Note) {
 	}
 }
 
-// noteRevoked adds a note about evictions to a quota's object.
+// noteRevoked adds a note to a quota's object that lists the evicted gangs and pods, with the reason why.
 func (r *Manager) noteRevoked(name, why string, gone []*v1.Pod) {
 	var gangs []string
 	for _, p := range gone {
@@ -195,10 +196,10 @@ func (r *Manager) noteRevoked(name, why string, gone []*v1.Pod) {
 	r.noteQuota(name, cache.Note{Reason: reasons.QuotaRevoked, Message: message})
 }
 
-// review finds the overdue quotas. A quota with a terminating pod is none of them. r.mu is held.
-func (r *Manager) review(now time.Time) {
+// findOverdue sets r.revoke.overSince and r.revoke.overdue. For a quota with a terminating pod the time begins again. r.mu is locked.
+func (r *Manager) findOverdue(now time.Time) {
 	terminating := r.quotasWithTerminating()
-	b, over, late := r.currentBook(), map[string]time.Time{}, map[string]bool{}
+	b, overSince, overdue := r.currentBook(), map[string]time.Time{}, map[string]bool{}
 	for _, name := range b.Tree().Names() {
 		if s, _ := b.Tree().Spec(name); s.Inner || !b.ExceedsFairShare(name) {
 			continue
@@ -207,12 +208,12 @@ func (r *Manager) review(now time.Time) {
 		if !known || terminating[name] {
 			since = now
 		}
-		over[name] = since
+		overSince[name] = since
 		if now.Sub(since) >= r.args.Delay && !terminating[name] {
-			late[name] = true
+			overdue[name] = true
 		}
 	}
-	r.revoke.overSince, r.revoke.overdue = over, late
+	r.revoke.overSince, r.revoke.overdue = overSince, overdue
 }
 
 // quotasWithTerminating returns the quotas with a terminating pod on a node.
@@ -226,6 +227,7 @@ func (r *Manager) quotasWithTerminating() map[string]bool {
 	return all
 }
 
+// isTerminating returns whether a pod terminates, or the API server has accepted its eviction.
 func (r *Manager) isTerminating(p *v1.Pod) bool {
 	return p.DeletionTimestamp != nil || r.cluster.Leaves(p)
 }

@@ -12,24 +12,24 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// rights remembers when the eligible victims of waiting gangs were last checked, so that a gang is retried when they grow. No other
-// event reports that: a newly bound pod uses capacity, and its quota may borrow with it.
-type rights struct {
+// victimChecks is the state of checks whether waiting gangs may evict more pods than before. Such gangs are retried. No other event has
+// them retried, because a newly bound pod only uses capacity; but its quota may begin to borrow, so that the pod may be evicted.
+type victimChecks struct {
 	scheduled    bool
-	checkedAt    uint64 // the moment of the book
+	checkedAt    uint64 // quota.Book.Now at the last check
 	retriedKinds int    // how many different requests the last check retried
 }
 
-// retriesPerCheck is how many different requests one settle interval may retry. Checks with more retries delay the next one.
+// retriesPerCheck is how many different requests one check may have retried. After more retries the next check is delayed.
 const retriesPerCheck = 100
 
-// scheduleCheck has the eligible victims of waiting gangs checked after a change. r.mu is held.
+// scheduleCheck schedules a check of the eligible victims of waiting gangs, unless one is scheduled. r.mu is locked.
 func (r *Manager) scheduleCheck() {
-	if r.rights.scheduled || len(r.revoke.waiting) == 0 {
+	if r.victimChecks.scheduled || len(r.revoke.waiting) == 0 {
 		return
 	}
-	r.rights.scheduled = true
-	delay := r.settle * time.Duration(1+r.rights.retriedKinds/retriesPerCheck)
+	r.victimChecks.scheduled = true
+	delay := r.settle * time.Duration(1+r.victimChecks.retriedKinds/retriesPerCheck)
 	r.cluster.Do("quotas: eligible victims", delay, false, func(context.Context, func() bool) error {
 		if waits := r.gangsWithNewVictims(); len(waits) > 0 {
 			r.cluster.Hear(Event{Kind: MayEvict, Waits: waits})
@@ -38,18 +38,18 @@ func (r *Manager) scheduleCheck() {
 	})
 }
 
-// gangsWithNewVictims returns one pod of each waiting gang, by name in the book, that may evict more pods than at the last check.
-// It may return too many: a needless cycle costs less than a gang that waits for ever.
+// gangsWithNewVictims returns one pod of each waiting gang that may evict more pods than at the last check, by GangName. It may return too
+// many gangs: a needless retry costs less than a gang that waits for ever.
 func (r *Manager) gangsWithNewVictims() map[string]*v1.Pod {
 	r.lock()
 	defer r.mu.Unlock()
-	r.rights.scheduled = false // also without quotas: they may be declared again
+	r.victimChecks.scheduled = false // also without quotas: they may be declared again
 	if !r.Active() {
 		return nil
 	}
 	b := r.currentBook()
-	checkedAt := r.rights.checkedAt
-	r.rights.checkedAt = b.Now()
+	checkedAt := r.victimChecks.checkedAt
+	r.victimChecks.checkedAt = b.Now()
 	gangs, byRequest := map[string]*v1.Pod{}, map[string]bool{}
 	retriedKinds := 0
 	for _, id := range sortedKeys(r.revoke.waiting) {
@@ -59,16 +59,16 @@ func (r *Manager) gangsWithNewVictims() map[string]*v1.Pod {
 			continue
 		}
 		if w.treeVersion != r.treeVersion && source.GangOf(w.pod).IsZero() { // gangs are retried when quotas change
-			w = r.waiter(r.askOf(w.pod), w.pod)
+			w = r.waiter(r.podRequest(w.pod), w.pod)
 			r.revoke.waiting[id] = w
 		}
-		more, known := byRequest[w.request]
+		more, known := byRequest[w.requestKey]
 		if !known {
-			search := b.Reclaim(w.ask, r.policy())
+			search := b.Reclaim(w.request, r.policy())
 			search.BelowMin(math.MaxUint64)
 			_, helps := search.Shortages()
 			more = helps && search.AnySince(checkedAt)
-			byRequest[w.request] = more
+			byRequest[w.requestKey] = more
 			if more {
 				retriedKinds++
 			}
@@ -77,19 +77,19 @@ func (r *Manager) gangsWithNewVictims() map[string]*v1.Pod {
 			gangs[id] = w.pod
 		}
 	}
-	r.rights.retriedKinds = retriedKinds
+	r.victimChecks.retriedKinds = retriedKinds
 	return gangs
 }
 
-// waiter returns the attempt with this request, under the present tree.
+// waiter returns the waiter for an attempt of now. pod is one of the gang's pods.
 func (r *Manager) waiter(a quota.Request, pod *v1.Pod) waiter {
-	return waiter{ask: a, pod: pod, request: fmt.Sprint(a.Priority, a.Need), treeVersion: r.treeVersion}
+	return waiter{request: a, pod: pod, requestKey: fmt.Sprint(a.Priority, a.Need), treeVersion: r.treeVersion}
 }
 
-// noteAttempt records the request of a gang that is tried, whatever the result. r.mu is held.
-func (r *Manager) noteAttempt(a quota.Request, pod *v1.Pod) {
+// recordAttempt records that a gang was tried with this request, whatever the result. r.mu is locked.
+func (r *Manager) recordAttempt(a quota.Request, pod *v1.Pod) {
 	r.revoke.waiting[a.Gang] = r.waiter(a, pod)
 }
 
-// GangName returns the name in the book of a pod's gang, or of the pod.
+// GangName returns the name of a pod's gang in the book, or of a pod without a gang.
 func GangName(p *v1.Pod) string { return gangOf(p) }

@@ -6,11 +6,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// holdQuota holds quota for a starving group while its quotas' max or the capacity to borrow prevents its start. Gangs of its
-// priority and below get the rest. It returns whether quota is held. r.mu is held.
+// holdQuota begins or ends the capacity hold of a group in its quotas, and returns whether there is one. A starving group has one while max
+// or too little to borrow prevents its start. Other gangs of no higher priority then cannot use that capacity. r.mu is locked.
 func (r *Manager) holdQuota(group *cache.Group, a quota.Request, refusal *quota.Refusal) bool {
 	short := refusal != nil && (refusal.Cause == quota.OverMax || refusal.Cause == quota.OverFree)
-	if group.Starving && short && !tooLarge(refusal) && !r.hopeless(a) {
+	if group.Starving && short && !tooLarge(refusal) && !r.noEvictionHelps(a) {
 		r.holds[group.Key] = a.Gang
 		r.book.Hold(a, refusal.Cause == quota.OverFree)
 		return true
@@ -19,7 +19,7 @@ func (r *Manager) holdQuota(group *cache.Group, a quota.Request, refusal *quota.
 	return false
 }
 
-// tooLarge returns whether a gang requests more than the tree's capacity.
+// tooLarge returns whether a refused gang requests more of a resource than the total capacity of the quota tree.
 func tooLarge(r *quota.Refusal) bool {
 	for name, n := range r.Request {
 		if most, limited := r.Tree.Limit[name]; limited && n > most {
@@ -29,12 +29,13 @@ func tooLarge(r *quota.Refusal) bool {
 	return false
 }
 
-// hopeless returns whether no eviction lets a gang start.
-func (r *Manager) hopeless(a quota.Request) bool {
+// noEvictionHelps returns whether the quotas would lack capacity for the request even after all evictions.
+func (r *Manager) noEvictionHelps(a quota.Request) bool {
 	_, helps := r.currentBook().Reclaim(a, quota.Never).Shortages()
 	return !helps
 }
 
+// releaseHold ends the capacity hold of a group, and returns whether it had one.
 func (r *Manager) releaseHold(group gang.Ref) (held bool) {
 	name, held := r.holds[group]
 	if held {
@@ -44,7 +45,7 @@ func (r *Manager) releaseHold(group gang.Ref) (held bool) {
 	return held
 }
 
-// Review releases the hold of a group that does not starve any longer.
+// Review ends the capacity hold of a group if the group no longer starves.
 func (r *Manager) Review(group gang.Ref, starves bool) {
 	if !r.Active() {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// scheduleWrite has the objects updated some time after a change. r.mu is held.
+// scheduleWrite schedules an update of the ElasticQuota objects after a change, unless one is scheduled. r.mu is locked.
 func (r *Manager) scheduleWrite() {
 	r.scheduleCheck()
 	if r.writePending {
@@ -31,8 +31,8 @@ type patchWrite struct {
 	patch  []byte
 }
 
-// write patches all ElasticQuotas that are out of date; where it yields, it continues later. It returns the first error, after
-// which all are retried.
+// write patches all ElasticQuotas that are out of date. If yields returns true, it stops and schedules the rest. It returns the first
+// error; the caller then calls it again.
 func (r *Manager) write(ctx context.Context, yields func() bool) (first error) {
 	r.lock()
 	r.writePending = false // even if writing is not allowed yet: Resume schedules it again
@@ -50,7 +50,7 @@ func (r *Manager) write(ctx context.Context, yields func() bool) (first error) {
 			break
 		}
 		resource, sub := convert.ElasticQuotas, ""
-		if w.object.x {
+		if w.object.schedulerPlugins {
 			resource, sub = convert.ElasticQuotasX, "status"
 		}
 		if err := r.cluster.Patch(ctx, resource, w.object.raw.GetNamespace(), w.object.raw.GetName(), w.patch, sub); err != nil && first == nil {
@@ -60,7 +60,7 @@ func (r *Manager) write(ctx context.Context, yields func() bool) (first error) {
 	return first
 }
 
-// pendingWrites returns the patches for objects that are out of date. r.mu is held.
+// pendingWrites returns the patches for objects that are out of date. r.mu is locked.
 func (r *Manager) pendingWrites() (all []patchWrite) {
 	if !r.Active() {
 		return nil
@@ -77,7 +77,7 @@ func (r *Manager) pendingWrites() (all []patchWrite) {
 		}
 		annotations := map[string]string{}
 		written := o.raw.GetAnnotations() // a copy
-		if !o.x {
+		if !o.schedulerPlugins {
 			for key, amounts := range map[string]map[string]string{
 				scheduling.AnnotationQuotaRuntime: quantities(b.FairShare), scheduling.AnnotationQuotaRequest: quantities(b.Request),
 				scheduling.AnnotationQuotaFixedUsed: quantities(b.Fixed),
@@ -117,7 +117,7 @@ func asJSON(amounts map[string]string) string {
 	return string(data)
 }
 
-// usedInObject returns the status that an object shows.
+// usedInObject returns status.used of an object.
 func usedInObject(u *unstructured.Unstructured) map[string]string {
 	amounts, _, _ := unstructured.NestedStringMap(u.Object, "status", "used")
 	return amounts
@@ -127,7 +127,7 @@ func sameAmounts(u *unstructured.Unstructured, used map[string]string) bool {
 	return maps.Equal(usedInObject(u), used)
 }
 
-// usedPatch returns the merge patch of an object's status.
+// usedPatch returns the merge patch of status.used that makes it equal to used. It removes other resources with null values.
 func usedPatch(u *unstructured.Unstructured, used map[string]string) map[string]any {
 	out := map[string]any{}
 	for name := range usedInObject(u) {

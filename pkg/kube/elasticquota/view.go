@@ -19,7 +19,7 @@ type Quota struct {
 	Min    map[string]string `json:"min,omitempty"`
 	Max    map[string]string `json:"max,omitempty"`
 	Used   map[string]string `json:"used,omitempty"`
-	// Reserved is planned and not bound yet.
+	// Reserved is requested by pods that are planned and not bound yet.
 	Reserved map[string]string `json:"reserved,omitempty"`
 	Request  map[string]string `json:"request,omitempty"`
 	// Runtime is the quota's fair share.
@@ -29,11 +29,11 @@ type Quota struct {
 	// Guaranteed and Borrows are the gangs, and pods without one, that fit its min, and the remaining ones.
 	Guaranteed []string `json:"guaranteed,omitempty"`
 	Borrows    []string `json:"borrows,omitempty"`
-	Waits      []string `json:"waits,omitempty"` // their pods name the quota
+	Waits      []string `json:"waits,omitempty"` // gangs, and pods without one, that wait for the quota
 	Problem    string   `json:"problem,omitempty"`
 }
 
-// Quotas returns all quotas, parents before children; nil if there are none.
+// Quotas returns all quotas for users, parents before children; nil if there are none.
 func (r *Manager) Quotas() (all []Quota) {
 	if !r.Active() {
 		return nil
@@ -42,7 +42,7 @@ func (r *Manager) Quotas() (all []Quota) {
 	defer r.mu.Unlock()
 	names := r.book.Tree().Names()
 	slices.SortStableFunc(names, func(a, b string) int { // trees stay together
-		return cmp.Compare(r.apartness(a), r.apartness(b))
+		return cmp.Compare(r.detachedRank(a), r.detachedRank(b))
 	})
 	for _, name := range names {
 		b, _ := r.currentBook().Balance(name)
@@ -62,14 +62,15 @@ func (r *Manager) Quotas() (all []Quota) {
 	return all
 }
 
-// apartness returns 1 for quotas that exist without a declaration and outside of trees.
-func (r *Manager) apartness(name string) int {
+// detachedRank returns 1 for the default and system quotas, which are outside of trees, and 0 for all others. It sorts them last.
+func (r *Manager) detachedRank(name string) int {
 	if s, _ := r.book.Tree().Spec(name); s.Detached {
 		return 1
 	}
 	return 0
 }
 
+// quantities returns amounts as texts for users; nil if there are none.
 func quantities(l quota.List) map[string]string {
 	if len(l) == 0 {
 		return nil
@@ -81,7 +82,7 @@ func quantities(l quota.List) map[string]string {
 	return out
 }
 
-// shortNames returns the namespaces and names of gangs and pods.
+// shortNames returns namespace/name of gangs and pods, which are given by their name in the book.
 func shortNames(gangs []string) []string {
 	out := slices.Clone(gangs)
 	for i, g := range out {

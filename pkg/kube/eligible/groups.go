@@ -1,5 +1,5 @@
-// Package eligible says which running pods may be victims, and which of them are evicted together. It reads the
-// gang book and the pods; it evicts nothing and looks for no node.
+// Package eligible decides which running pods may be victims, and which of them are evicted together. It reads the
+// gang book and the pods; it evicts no pods and searches no nodes.
 package eligible
 
 import (
@@ -16,22 +16,22 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Gang is a running gang, or a sub-group of one that may be evicted without the rest.
+// Gang is a running gang as a victim, or a sub-group of a gang that may be evicted without the rest of the gang.
 //
-// Invariant: a gang that has joining members is not split.
+// Invariant: a gang with joining members is not split into sub-groups.
 type Gang struct {
 	bundle.Gang
 	Ref     gang.Ref
 	Pods    []*v1.Pod          // members that run, or have a node assignment
-	Joining map[types.UID]bool // of Pods, by UID: members at Permit that may be requeued while the rest runs on
+	Joining map[types.UID]bool // by UID, members at Permit that may be requeued while the others run on
 	Min     int                // how many members the gang needs
 }
 
-// Members returns the members of a gang that run or have a node assignment, and how many of them it needs.
-// cache.Cache.Placed is one.
+// Members is a function that returns the members of a gang that run or have a node assignment, and its minMember. cache.Cache.Placed is
+// one.
 type Members func(gang.Ref) (pods []*v1.Pod, minMember int)
 
-// Gangs returns the gangs of a gang group as victims: whole, or split into their sub-groups.
+// Gangs returns the gangs of a gang group as victims: each one whole, or split into its sub-groups if it can spare some of them.
 func Gangs(c *cache.Cache, group []gang.Ref, members Members) (gangs []Gang) {
 	for _, ref := range group {
 		gangs = append(gangs, NewGang(c, ref, members).split(c)...)
@@ -39,7 +39,7 @@ func Gangs(c *cache.Cache, group []gang.Ref, members Members) (gangs []Gang) {
 	return gangs
 }
 
-// NewGang returns a gang that is not split.
+// NewGang returns a gang as a victim, not split into sub-groups.
 func NewGang(c *cache.Cache, ref gang.Ref, members Members) Gang {
 	pods, minMember := members(ref)
 	g := Gang{Ref: ref, Pods: pods, Min: minMember, Joining: joiningMembers(c, ref, pods, minMember)}
@@ -59,11 +59,11 @@ func NewGang(c *cache.Cache, ref gang.Ref, members Members) Gang {
 	return g
 }
 
-// joiningMembers returns the members of a started gang that wait at Permit to join the running ones: they may be requeued,
-// and do not count as members that the gang can spare.
+// joiningMembers returns the members of a started gang that wait at Permit to join the running ones. They may be requeued, and are not
+// counted as members that the gang can spare. It returns nil if there are none, or if they may complete a sub-group.
 func joiningMembers(c *cache.Cache, ref gang.Ref, pods []*v1.Pod, minMember int) map[types.UID]bool {
 	if !c.Started(ref) {
-		return nil // the running members are what is left of its start
+		return nil // the members at Permit are part of the gang's start
 	}
 	waiting := map[types.UID]bool{}
 	for _, pod := range pods {
@@ -78,7 +78,7 @@ func joiningMembers(c *cache.Cache, ref gang.Ref, pods []*v1.Pod, minMember int)
 	return waiting
 }
 
-// split returns the sub-groups of a gang that can spare some of them; else the gang.
+// split returns the sub-groups of a gang that can spare some of them; otherwise the gang itself.
 func (g Gang) split(c *cache.Cache) []Gang {
 	if g.Spare == 0 {
 		return []Gang{g}
@@ -103,11 +103,11 @@ func (g Gang) split(c *cache.Cache) []Gang {
 	return gangs
 }
 
-// IsPart returns whether a gang is a sub-group of one.
+// IsPart returns whether g is a sub-group of a gang.
 func (g Gang) IsPart() bool { return g.Ref != g.Ref.Whole() }
 
-// withoutMembers returns the gang without some evicted members, as bundle sees it, and how many members it loses. Members may have
-// changed since the victims were chosen: a gang with too few members is lost.
+// withoutMembers returns the gang for package bundle after the eviction of some members, and a number of lost members. For a whole gang
+// lost is 1 if the gang must be evicted whole, else 0. Members may have changed since the victims were chosen.
 func (g Gang) withoutMembers(evicted map[types.UID]bool) (rest bundle.Gang, lost int) {
 	rest = bundle.Gang{Group: 1, Above: g.Above, Spare: g.Spare, Short: g.Short}
 	members, running := 0, 0
@@ -134,8 +134,8 @@ func (g Gang) withoutMembers(evicted map[types.UID]bool) (rest bundle.Gang, lost
 	return rest, 0
 }
 
-// WholeBundles returns the bundles of gangs of a group that are evicted whole with some of their members, by their refs.
-// evicted is by gang.
+// WholeBundles returns the bundles of gangs of a group that must be evicted whole if the members in evicted are. evicted has the UIDs by
+// gang.
 func WholeBundles(gangs []Gang, evicted map[gang.Ref]map[types.UID]bool) (bundles [][]gang.Ref) {
 	rest := make([]bundle.Gang, len(gangs))
 	lost := make([]int, len(gangs))
@@ -152,15 +152,15 @@ func WholeBundles(gangs []Gang, evicted map[gang.Ref]map[types.UID]bool) (bundle
 	return bundles
 }
 
-// Bundles are the gangs that are evicted whole with some victims.
+// Bundles are the gangs that must be evicted whole because of some victims.
 type Bundles struct {
-	// Of is the bundle of each victim in a bundle of several pods, by UID. A bundle is named by its first gang.
+	// Of is the bundle of each victim in such a gang, by UID. A bundle is named by its first gang.
 	Of map[types.UID]gang.Ref
 	// Gangs are the gangs and sub-groups that are evicted whole, and the bundle of each.
 	Gangs map[gang.Ref]gang.Ref
 }
 
-// BundlesOf returns the bundles of some victims. Terminating pods are no victims any more.
+// BundlesOf returns the bundles of some victims. It ignores pods that terminate already.
 func BundlesOf(c *cache.Cache, victims []*v1.Pod) Bundles {
 	evicted := map[gang.Ref]map[types.UID]bool{}
 	for _, pod := range victims {
@@ -204,7 +204,7 @@ func addEvicted(evicted map[gang.Ref]map[types.UID]bool, ref gang.Ref, pod *v1.P
 	evicted[ref][pod.UID] = true
 }
 
-// WithBundles returns pods with all running pods of their bundles, and the gangs that are evicted whole, by name.
+// WithBundles returns pods and all other bound pods of their bundles, and the gangs that are evicted whole, sorted by name.
 func WithBundles(c *cache.Cache, pods []*v1.Pod) (victims []*v1.Pod, wholeGangs []gang.Ref) {
 	b := BundlesOf(c, pods)
 	victims = slices.Clone(pods)
@@ -233,7 +233,7 @@ func WithBundles(c *cache.Cache, pods []*v1.Pod) (victims []*v1.Pod, wholeGangs 
 	return victims, wholeGangs
 }
 
-// SortedRefs returns the keys of a map by name.
+// SortedRefs returns the keys of a map, sorted by name.
 func SortedRefs[V any](byRef map[gang.Ref]V) []gang.Ref {
 	return slices.SortedFunc(maps.Keys(byRef), func(a, b gang.Ref) int { return a.Compare(b, topology.CompareNames) })
 }

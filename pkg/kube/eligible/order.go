@@ -10,10 +10,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Sizes are the largest requests of members, to measure victims by.
+// Sizes has the largest request of any member by resource. The size of a victim is relative to these.
 type Sizes quota.List
 
-// SizesFor returns the sizes for some members.
+// SizesFor returns the largest request of these members for each resource.
 func SizesFor(members []*v1.Pod) Sizes {
 	largest := quota.List{}
 	for _, pod := range members {
@@ -24,7 +24,8 @@ func SizesFor(members []*v1.Pod) Sizes {
 	return Sizes(largest)
 }
 
-// Of returns a pod's requests in thousandths of the largest member, for the resource with the largest part.
+// Of returns the size of a pod with these requests: in thousandths of the largest member's request, for the resource in which it is
+// largest.
 func (s Sizes) Of(requests quota.List) (size int64) {
 	for name, n := range requests {
 		if largest := s[name]; largest > 0 {
@@ -34,15 +35,15 @@ func (s Sizes) Of(requests quota.List) (size int64) {
 	return size
 }
 
-// Standing orders the members of a running gang for eviction.
+// Standing decides the order in which members of a running gang are evicted.
 type Standing struct {
-	Leads map[types.UID]int // 1 for members that other members depend on
+	Leads map[types.UID]int // 1 for members on which other members depend
 
-	startTime int64 // Unix nanoseconds; of all members, so that start times do not decide where ranks do
-	perMember bool  // each member counts as old as it is: the gang can spare members, and they have no ranks
+	startTime int64 // Unix nanoseconds; one for all members unless perMember, so that ranks decide and start times do not
+	perMember bool  // each member has its own start time: the gang can spare members, and they have no ranks
 }
 
-// StartedOf returns when a member started as far as that decides, in Unix nanoseconds.
+// StartedOf returns the start time by which a member is ordered, in Unix nanoseconds: its own, or one for all members.
 func (s Standing) StartedOf(pod *v1.Pod) int64 {
 	if s.perMember {
 		return convert.Started(pod)
@@ -50,8 +51,8 @@ func (s Standing) StartedOf(pod *v1.Pod) int64 {
 	return s.startTime
 }
 
-// StandingOf returns the standing of the members of a gang. A gang that can spare members counts as young as its youngest member, any other
-// gang as old as its oldest.
+// StandingOf returns the standing of a gang's members. The common start time is that of the youngest member if the gang can spare members,
+// and else that of the oldest.
 func StandingOf(g Gang) Standing {
 	s := Standing{Leads: map[types.UID]int{}, perMember: g.Spare > 0}
 	owners := map[types.UID]bool{}

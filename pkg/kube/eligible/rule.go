@@ -8,22 +8,22 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Rule decides which pods may be evicted for some members. The caller compares how long a pod takes to terminate (Takes).
+// Rule decides which pods may be evicted for some members. It does not consider how long a pod takes to terminate (TimeToTerminate).
 type Rule struct {
-	// Ceiling is the priority that victims are below, and Priority returns that of a pod.
+	// Ceiling is the priority below which pods may be victims. Priority returns the priority of a pod.
 	Ceiling  int32
 	Priority func(*v1.Pod) int32
-	// Quotas is the quota check of a pod, given whether its priority is below the ceiling; nil without quotas.
+	// Quotas returns whether the quotas allow the eviction of a pod. lower says that its priority is below Ceiling. nil is without quotas.
 	Quotas func(pod *v1.Pod, lower bool) bool
-	// Vetoed are pods whose eviction the API server has rejected, by UID.
+	// Vetoed has the UIDs of pods whose eviction the API server has rejected.
 	Vetoed map[types.UID]bool
 }
 
-// RuleOf returns the rule for members of a priority. claim may be nil.
-func RuleOf(c *cache.Cache, ceiling int32, claim VictimSearch, vetoed map[types.UID]bool) Rule {
+// RuleOf returns the rule for members whose lowest priority is ceiling. search is nil without quotas.
+func RuleOf(c *cache.Cache, ceiling int32, search VictimSearch, vetoed map[types.UID]bool) Rule {
 	r := Rule{Ceiling: ceiling, Priority: c.Priority, Vetoed: vetoed}
-	if claim != nil {
-		r.Quotas = claim.May
+	if search != nil {
+		r.Quotas = search.May
 	}
 	return r
 }
@@ -31,12 +31,12 @@ func RuleOf(c *cache.Cache, ceiling int32, claim VictimSearch, vetoed map[types.
 // Barrier is why a pod may not be evicted.
 type Barrier uint8
 
-// The barriers. If several hold, the first counts.
+// The barriers. If several apply to a pod, Rule.Barrier returns the first one.
 const (
 	NoBarrier     Barrier = iota
-	PriorityAbove         // the pod's priority is equal or higher
-	QuotaProtects         // quotas give the preemptor no right to the pod's capacity
-	Protected             // a label forbids it, or the API server has rejected it
+	PriorityAbove         // equal or higher priority
+	QuotaProtects         // lower priority, but the quotas do not allow the eviction
+	Protected             // a label forbids the eviction, or the API server rejected it
 )
 
 // Barrier returns why a pod may not be evicted; NoBarrier if it may.

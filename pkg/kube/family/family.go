@@ -1,5 +1,4 @@
-// Package family makes the plugins of all profiles of one process, which share their state. It knows only how
-// plugins are made. It must not know what they decide.
+// Package family makes the plugins of all profiles of one process, which share their state. It makes no decisions.
 //
 //	Coscheduling, Gate   package plugin
 //	DeviceShare          package deviceshare
@@ -34,12 +33,11 @@ import (
 // Options are the settings of the process.
 type Options struct {
 	plugin.Options
-	// Plugins are the factories, by name, of added plugins. They cannot replace Muster's plugins.
+	// Plugins are the factories of plugins that a user adds, by name. They cannot replace Muster's plugins.
 	Plugins frameworkruntime.Registry
 }
 
-// Factories returns the factories, by name, of the plugins of a scheduler's profiles. Profiles of one call share
-// the cache.
+// Factories returns the factories of all plugins, by name. The plugins that are made by factories of one call share one state.
 func Factories(o Options) frameworkruntime.Registry {
 	rooms := plugin.Rooms{Devices: &deviceshare.Room{}, Quotas: elasticquota.NewManager()}
 	f := &family{options: o.Options, added: map[string][]fwk.Plugin{}, rooms: rooms}
@@ -53,7 +51,7 @@ func Factories(o Options) frameworkruntime.Registry {
 	return all
 }
 
-// CheckConfig returns an error for a pluginConfig without a plugin among these factories: its arguments have no
+// CheckConfig returns an error if a pluginConfig names a plugin that is neither in factories nor of kube-scheduler: it would have no
 // effect.
 func CheckConfig(profiles []schedulerconfig.KubeSchedulerProfile, factories frameworkruntime.Registry) error {
 	known := slices.Sorted(maps.Keys(plugins.NewInTreeRegistry()))
@@ -68,7 +66,7 @@ func CheckConfig(profiles []schedulerconfig.KubeSchedulerProfile, factories fram
 	return nil
 }
 
-// family is the plugins of all profiles.
+// family has what the plugins of all profiles share.
 type family struct {
 	options plugin.Options
 	rooms   plugin.Rooms
@@ -113,7 +111,7 @@ func (f *family) newGate(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk
 	}), nil
 }
 
-// recording returns a factory that also records the plugin that it makes.
+// recording returns a factory that calls factory and records the made plugin in f.added.
 func (f *family) recording(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		p, err := factory(ctx, args, h)
@@ -134,7 +132,7 @@ func (f *family) addedTo(profile string) []fwk.Plugin {
 	return slices.Clone(f.added[profile])
 }
 
-// extenderNote says which extenders are not asked when nodes are counted for a gang; "" if there are none.
+// extenderNote returns a message that names the extenders that filter nodes, because plans do not use these; "" if there are none.
 func extenderNote(extenders []fwk.Extender) string {
 	var names []string
 	for _, e := range extenders {

@@ -10,8 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Causes returns, by the reasons of lacks that leave it open, what explains the reason: the resource that no node has, the taints that
-// a pod does not tolerate, or the labels of a nodeSelector that no node has. The pods stand for members with different requirements.
+// Causes returns more precise causes of some Filter messages in lacks, by message: the resource that no node has, the taints that a pod
+// does not tolerate, or the labels of a nodeSelector that no node has. pods has one member of each kind.
 func Causes(nodes []fwk.NodeInfo, pods []*v1.Pod, lacks map[string]int) map[string]string {
 	out := map[string]string{}
 	for reason := range lacks {
@@ -37,7 +37,7 @@ func someNode(nodes []fwk.NodeInfo, has func(*v1.Node) bool) bool {
 	return slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool { return n != nil && n.Node() != nil && has(n.Node()) })
 }
 
-// untoleratedTaints returns the first two taints that keep a pod off a node.
+// untoleratedTaints returns, as a text, taints of the nodes that one of the pods does not tolerate: two or more if there are.
 func untoleratedTaints(nodes []fwk.NodeInfo, pods []*v1.Pod) string {
 	found := map[string]bool{}
 	someNode(nodes, func(n *v1.Node) bool {
@@ -55,7 +55,7 @@ func untoleratedTaints(nodes []fwk.NodeInfo, pods []*v1.Pod) string {
 	return strings.Join(slices.Sorted(maps.Keys(found)), " or ")
 }
 
-// unmatchedLabels returns the labels of nodeSelectors that no node has.
+// unmatchedLabels returns, as a text, the labels of the pods' nodeSelectors that no node has.
 func unmatchedLabels(nodes []fwk.NodeInfo, pods []*v1.Pod) string {
 	unmatched := map[string]bool{}
 	for _, pod := range pods {

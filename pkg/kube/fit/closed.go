@@ -13,19 +13,19 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// ClosedDomains is closed domains, by node label and value, with the gang for which each is reserved.
-// Anti-affinity between the pod and members with reserved nodes closes them.
+// ClosedDomains are domains that a pod must not use, by node label and value, with the holder of a reservation in each: anti-affinity
+// between the pod and a member with a reserved node in the domain closes it.
 type ClosedDomains map[string]map[string]string
 
-// ReservedMembers are members with reserved nodes. They are not in the snapshot, so Filters ignore them.
-// On their own nodes they count beside the snapshot.
+// ReservedMembers are members with reserved nodes. The snapshot does not contain them, so that Filters ignore their anti-affinity. (On
+// their own nodes they are counted elsewhere.)
 type ReservedMembers struct {
 	namespaces corelisters.NamespaceLister
 	kinds      []*reservedKind
 	byTemplate map[any]*reservedKind
 }
 
-// reservedKind is members with equal templates.
+// reservedKind has the reservations of members with equal templates.
 type reservedKind struct {
 	info         fwk.PodInfo
 	reservations []reservation
@@ -36,7 +36,7 @@ type reservation struct {
 	holder string
 }
 
-// NewReservedMembers returns empty Comers.
+// NewReservedMembers returns ReservedMembers without members.
 func NewReservedMembers(namespaces corelisters.NamespaceLister) *ReservedMembers {
 	return &ReservedMembers{namespaces: namespaces, byTemplate: map[any]*reservedKind{}}
 }
@@ -55,8 +55,8 @@ func (c *ReservedMembers) Add(pod *v1.Pod, template any, node *v1.Node, holder s
 	kind.reservations = append(kind.reservations, reservation{node, holder})
 }
 
-// ClosedDomains returns the domains closed to a pod by terms of either side; nil if there are none.
-func (c *ReservedMembers) ClosedDomains(pod *v1.Pod) (off ClosedDomains) {
+// ClosedDomains returns the domains that a pod must not use, because of its own or the members' anti-affinity terms; nil if there are none.
+func (c *ReservedMembers) ClosedDomains(pod *v1.Pod) (closed ClosedDomains) {
 	if c == nil {
 		return nil
 	}
@@ -69,15 +69,15 @@ func (c *ReservedMembers) ClosedDomains(pod *v1.Pod) (off ClosedDomains) {
 		for _, reserved := range kind.reservations {
 			for key := range keys {
 				if value, named := reserved.node.Labels[key]; named {
-					off = off.with(key, value, reserved.holder)
+					closed = closed.with(key, value, reserved.holder)
 				}
 			}
 		}
 	}
-	return off
+	return closed
 }
 
-// between returns the node labels of the domains that two pods cannot share.
+// between returns the node labels for which two pods must have different values, except the host name.
 func (c *ReservedMembers) between(pod, other fwk.PodInfo) sets.Set[string] {
 	keys := sets.New[string]()
 	add := func(owner, target fwk.PodInfo) {
@@ -100,7 +100,7 @@ func labelsOf(namespace string, all corelisters.NamespaceLister) labels.Set {
 	return nil
 }
 
-// with adds a domain. Of several holders, the first by name is kept.
+// with returns o with a further domain. Of several holders of one domain it keeps the first by name.
 func (o ClosedDomains) with(key, value, holder string) ClosedDomains {
 	if o == nil {
 		o = ClosedDomains{}
@@ -114,21 +114,21 @@ func (o ClosedDomains) with(key, value, holder string) ClosedDomains {
 	return o
 }
 
-// Closes returns whether a node is in a closed domain, and for which holder.
-func (o ClosedDomains) Closes(node *v1.Node) (holder string, closed bool) {
+// Closes returns whether a node is in a closed domain, and the first holder by name.
+func (o ClosedDomains) Closes(node *v1.Node) (holder string, isClosed bool) {
 	for key, values := range o {
 		value, named := node.Labels[key]
 		if !named {
 			continue
 		}
-		if found, ok := values[value]; ok && (!closed || found < holder) {
-			holder, closed = found, true
+		if found, ok := values[value]; ok && (!isClosed || found < holder) {
+			holder, isClosed = found, true
 		}
 	}
-	return holder, closed
+	return holder, isClosed
 }
 
-// Key is equal for Offs that close the same domains.
+// Key returns a text that is equal if the same domains are closed, whatever the holders; "" if none is closed.
 func (o ClosedDomains) Key() string {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(o)) {
@@ -142,5 +142,5 @@ func (o ClosedDomains) Key() string {
 	return b.String()
 }
 
-// Clone implements fwk.StateData. An Off in a cycle's state is never changed.
+// Clone implements fwk.StateData. ClosedDomains in a cycle's state are never changed.
 func (o ClosedDomains) Clone() fwk.StateData { return o }

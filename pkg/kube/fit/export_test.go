@@ -4,4 +4,4 @@ package fit
 // some nodes all the same.
 func (c *Counter) Remembered() bool { return c.reads.key != "" }
 
-func (c *Counter) Apart() bool { return c.reads.apart }
+func (c *Counter) Apart() bool { return c.reads.checksAntiAffinity }

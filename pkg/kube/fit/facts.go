@@ -2,27 +2,27 @@ package fit
 
 import "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
-// scope is how far a plugin looks when it filters a node for a pod.
+// scope is what a plugin reads when it filters a node for a pod.
 type scope uint8
 
 const (
-	// unknown: nothing is known. The plugin may read anything, also outside the snapshot.
+	// unknown: it is not known what the plugin reads. It may be anything, even outside the snapshot.
 	unknown scope = iota
-	// local: the pod, and the node with its pods.
+	// local: it reads the pod, and the node with its pods.
 	local
-	// pairwise: also pods on other nodes. Members are tried one after another.
+	// pairwise: it also reads pods on other nodes. So members are tried one after another.
 	pairwise
-	// ledgered: also allocations outside the snapshot, such as volumes and devices. An assumed member has allocated nothing,
-	// so the plugin accepts too many members until a member's own cycle.
+	// ledgered: it also reads allocations outside the snapshot, such as volumes and devices. An assumed member has no allocation yet, so that
+	// the plugin accepts too many members until each member's own cycle.
 	ledgered
 )
 
-// fact is what is known of a plugin.
+// fact is what is known about a plugin.
 type fact struct {
 	scope scope
-	// keyed: it reads only the fields of a pod in nodeKey. Only for local plugins.
+	// keyed says that of a pod it reads only the fields in nodeKey. It is set only for local plugins.
 	keyed bool
-	// blind: a member added to a node changes only the free resources for the next one. Only for keyed plugins.
+	// blind says that of other members on the node it reads only their resources. It is set only for keyed plugins.
 	blind bool
 }
 
@@ -33,7 +33,7 @@ var facts = map[string]fact{
 	names.TaintToleration:       {scope: local, keyed: true, blind: true},
 	names.NodeAffinity:          {scope: local, keyed: true, blind: true},
 	names.NodeResourcesFit:      {scope: local, keyed: true, blind: true},
-	"Coscheduling":              {scope: local, keyed: true, blind: true}, // answers without a plan when Asking
+	"Coscheduling":              {scope: local, keyed: true, blind: true}, // with IsWhatIf it does not use its plan
 	names.NodePorts:             {scope: local, keyed: true},
 	names.VolumeZone:            {scope: local},
 	names.NodeDeclaredFeatures:  {scope: local},
@@ -51,13 +51,12 @@ var facts = map[string]fact{
 	"DeviceShare": {scope: local}, // it chooses for all pods of the node; its ledger counts
 }
 
-// Limits returns whether a plugin's rejection of a counted member limits the node to the members that it had.
-// Plugins that read only the snapshot count correctly, so their rejections set no limit.
+// Limits returns whether a plugin may reject a member on a node although this package has counted capacity for it. Then the node is limited
+// to the members that it has. Plugins that read only the snapshot are counted correctly.
 func Limits(plugin string) bool {
 	s := facts[plugin].scope
 	return s == unknown || s == ledgered
 }
 
-// ReadsNamespaces is the plugin that reads namespace labels: pod affinity terms may select by them, and the scheduler has no event for
-// that.
+// ReadsNamespaces is the plugin that reads namespace labels, for pod affinity terms. The scheduler has no event for changes of these.
 const ReadsNamespaces = names.InterPodAffinity

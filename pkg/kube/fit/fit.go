@@ -1,6 +1,5 @@
-// Package fit asks the Filter plugins of a profile how many members of a gang a node takes.
-// A slot counts only if the Filters accept it beside the members before it.
-// The package knows the scheduler framework, but no topology, plans or callers.
+// Package fit counts with the Filter plugins of a profile how many members of a gang a node takes. A member is counted only if the Filters
+// accept it on the node beside the members counted before. The package uses the scheduler framework, but no topology and no plans.
 // Invariant: a count never exceeds what the Filters accept.
 package fit
 
@@ -23,22 +22,22 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-type asking struct{}
+type whatIfKey struct{}
 
-// IsWhatIf returns whether a plugin is called by this package instead of a scheduling cycle.
-// The Coscheduling plugin then does not answer with a plan, because the plan depends on the answer.
-func IsWhatIf(ctx context.Context) bool { return ctx.Value(asking{}) != nil }
+// IsWhatIf returns whether this package calls a plugin, and not a scheduling cycle.
+// The Coscheduling plugin then ignores its plan, because the plan depends on the result.
+func IsWhatIf(ctx context.Context) bool { return ctx.Value(whatIfKey{}) != nil }
 
-// most bounds the slots of one node, in case a Filter never rejects.
-const most = 4096
+// maxSlots bounds the members counted on one node, in case a Filter never rejects.
+const maxSlots = 4096
 
-// runs is the value of Runs.
+// runs is the value of FilterRuns.
 var runs atomic.Int64
 
-// FilterRuns returns how often this process has run all Filters for a node and a template.
+// FilterRuns returns how often this process has run all Filters for a pod on a node.
 func FilterRuns() int64 { return runs.Load() }
 
-// Counter counts for one pod template: members with equal requirements.
+// Counter counts how many members with equal requirements (one pod template) a node takes.
 type Counter struct {
 	profile      framework.Framework
 	plugins      *config.Plugins
@@ -51,16 +50,16 @@ type Counter struct {
 	restrictedBy []string         // the plugins that restrict nodes in PreFilter
 	rejected     *fwk.Status      // set if PreFilter rejects the template on all nodes
 	reads        reads
-	fills        *fills         // nil if more than resources decides
+	fills        *fills         // remembered numbers; nil if not only resources decide
 	rejectedBy   *pluginSet     // plugins that rejected the template on some node
 	pages        Pages          // pages that concern the template
 	afterFirst   fwk.CycleState // skips plugins covered by the pages
 	afterRelease fwk.CycleState // skips plugins that do not know of released allocations
-	off          ClosedDomains  // domains closed to the members, whatever the Filters say
+	closed       ClosedDomains  // domains that the members must not use, whatever the Filters return
 }
 
-// NewCounter runs the profile's PreFilter plugins once for a template. pages are the ledgers' pages for such members.
-// The error is a plugin's failure. A rejection is no error: it makes every count zero.
+// NewCounter returns a counter for members like template. It runs the profile's PreFilter plugins. pages are from Open.
+// The error is a plugin's failure. A rejection by a PreFilter is no error: then every count is zero.
 func NewCounter(ctx context.Context, profile framework.Framework, template *v1.Pod, pages ...opened) (*Counter, error) {
 	info, err := framework.NewPodInfo(template)
 	if err != nil {
@@ -71,7 +70,7 @@ func NewCounter(ctx context.Context, profile framework.Framework, template *v1.P
 		need: info.CalculateResource().Resource, state: framework.NewCycleState(), rejectedBy: &pluginSet{},
 	}
 	c.scalars = scalarsOf(c.need)
-	ctx = context.WithValue(ctx, asking{}, true)
+	ctx = context.WithValue(ctx, whatIfKey{}, true)
 	result, status, with := profile.RunPreFilterPlugins(ctx, c.state, c.asked)
 	switch {
 	case status.IsRejected():
@@ -91,34 +90,34 @@ func NewCounter(ctx context.Context, profile framework.Framework, template *v1.P
 	return c, nil
 }
 
-// CloseDomains closes some domains to the members. Call it before counting.
-func (c *Counter) CloseDomains(off ClosedDomains) { c.off = off }
+// CloseDomains sets the domains that the members must not use. Call it before counting.
+func (c *Counter) CloseDomains(closed ClosedDomains) { c.closed = closed }
 
-// ClosedDomains returns the closed domains.
-func (c *Counter) ClosedDomains() ClosedDomains { return c.off }
+// ClosedDomains returns the domains that the members must not use.
+func (c *Counter) ClosedDomains() ClosedDomains { return c.closed }
 
 // WithoutClosedDomains returns a counter without closed domains.
 func (c *Counter) WithoutClosedDomains() *Counter {
-	if c.off == nil {
+	if c.closed == nil {
 		return c
 	}
 	anywhere := *c
-	anywhere.off = nil
+	anywhere.closed = nil
 	return &anywhere
 }
 
-// closedStatus returns the rejection of a node in a closed domain; nil if the node is open.
+// closedStatus returns the rejection of a node in a closed domain; nil if the node is in none.
 func (c *Counter) closedStatus(node fwk.NodeInfo) *fwk.Status {
-	if c.off == nil {
+	if c.closed == nil {
 		return nil
 	}
-	if holder, closed := c.off.Closes(node.Node()); closed {
+	if holder, isClosed := c.closed.Closes(node.Node()); isClosed {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are in a domain reserved for "+holder+" (anti-affinity)")
 	}
 	return nil
 }
 
-// NodeLocal returns a counter that asks only Filters known to read nothing but the node and keyed fields of the pod.
+// NodeLocal returns a counter with only the Filters that read nothing except the node and the fields in nodeKey of the pod.
 // Its counts are upper bounds for all Filters together, whatever ledgers and other nodes contain.
 func (c *Counter) NodeLocal() *Counter {
 	var unkeyed []string
@@ -141,7 +140,7 @@ func (c *Counter) NodeLocal() *Counter {
 	return &alone
 }
 
-// filter runs the Filters for a node.
+// filter runs the Filters for the member on a node. It records the plugin that rejects the member.
 func (c *Counter) filter(ctx context.Context, state fwk.CycleState, node fwk.NodeInfo) *fwk.Status {
 	runs.Add(1)
 	s := c.profile.RunFilterPlugins(ctx, state, c.asked, node)
@@ -151,18 +150,19 @@ func (c *Counter) filter(ctx context.Context, state fwk.CycleState, node fwk.Nod
 	return s
 }
 
-// RejectingPlugins returns the plugins that rejected a member of this template on some node, sorted. Their events may free capacity.
+// RejectingPlugins returns the plugins that rejected a member of this template on any node, sorted. Their events may free capacity.
 func (c *Counter) RejectingPlugins() []string { return c.rejectedBy.list() }
 
-// Key is equal for templates that the Filters treat equally; it is "" if the Filters read more than the node.
+// Key returns a text that is equal for templates that the Filters treat equally. It is "" if the Filters read more than the node and the
+// fields in nodeKey of the pod.
 func (c *Counter) Key() string {
-	if c.reads.apart {
+	if c.reads.checksAntiAffinity {
 		return ""
 	}
 	return c.reads.key
 }
 
-// Local returns whether the Filters read only the node with its pods, and the labels of the member and its namespace.
+// Local returns whether the Filters read only the node with its pods, and the labels of the member and of its namespace.
 func (c *Counter) Local() bool { return c.reads.key != "" && len(c.pages) == 0 }
 
 // RejectedOnAllNodes returns whether a PreFilter rejects the template on all nodes.
@@ -181,13 +181,13 @@ func (r *pluginSet) add(names ...string) {
 
 func (r *pluginSet) list() []string { return slices.Sorted(maps.Keys(r.names.All())) }
 
-// Pods are pods that count as present beside the snapshot.
+// Pods are pods that count as present on a node although the snapshot lacks them.
 type Pods []fwk.PodInfo
 
 // Member returns the counted member.
 func (c *Counter) Member() fwk.PodInfo { return c.member }
 
-// Count returns how many members the node takes beside the given pods, and the Filters' reasons if there are none.
+// Count returns how many members the node takes beside its own pods and others. If it takes none, it also returns the Filters' messages.
 func (c *Counter) Count(ctx context.Context, node fwk.NodeInfo, others Pods) (offer.Slots, []string) {
 	return c.CountWithout(ctx, node, others, nil)
 }
@@ -204,22 +204,22 @@ func (c *Counter) CountWithout(ctx context.Context, node fwk.NodeInfo, others Po
 		c.rejectedBy.add(c.restrictedBy...)
 		return 0, []string{"node(s) didn't match the pod's required nodes"}
 	}
-	w, status := c.world(ctx, node, others, gone)
+	w, status := c.whatIf(ctx, node, others, gone)
 	if status.IsSuccess() {
 		status = c.filter(ctx, w.state, w.node)
 	}
 	if !status.IsSuccess() {
 		return 0, status.Reasons()
 	}
-	w.forMore()
-	slots, status := c.take(ctx, node, others, gone, w.fill(ctx))
+	w.skipLedgerPlugins()
+	slots, status := c.take(ctx, node, others, gone, w.countMembers(ctx))
 	if slots == 0 {
 		return 0, status.Reasons()
 	}
 	return slots, nil
 }
 
-// Fits returns the Filters' status for the member itself on the node, beside the given pods.
+// Fits returns the Filters' status for one member on the node, beside the node's own pods and others.
 func (c *Counter) Fits(ctx context.Context, node fwk.NodeInfo, others Pods) *fwk.Status {
 	return c.FitsWithout(ctx, node, others, nil)
 }
@@ -236,7 +236,7 @@ func (c *Counter) FitsWithout(ctx context.Context, node fwk.NodeInfo, others Pod
 		c.rejectedBy.add(c.restrictedBy...)
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't match the pod's required nodes")
 	}
-	w, status := c.world(ctx, node, others, gone)
+	w, status := c.whatIf(ctx, node, others, gone)
 	if !status.IsSuccess() {
 		return status
 	}
@@ -247,21 +247,22 @@ func (c *Counter) FitsWithout(ctx context.Context, node fwk.NodeInfo, others Pod
 	return status
 }
 
-// world is one changed node with matching plugin state. own says that both are copies of the snapshot's.
-type world struct {
+// whatIf is a node with added or removed pods, and the matching state of plugins.
+type whatIf struct {
 	*Counter
 	node   fwk.NodeInfo
 	state  fwk.CycleState
-	copied bool
+	copied bool // node and state are copies, which may be changed
 }
 
-func (c *Counter) world(ctx context.Context, node fwk.NodeInfo, others Pods, gone []*v1.Pod) (*world, *fwk.Status) {
-	w := &world{Counter: c, node: node, state: c.state}
+// whatIf returns a node without the pods in gone and with the pods in others, and the matching state of plugins.
+func (c *Counter) whatIf(ctx context.Context, node fwk.NodeInfo, others Pods, gone []*v1.Pod) (*whatIf, *fwk.Status) {
+	w := &whatIf{Counter: c, node: node, state: c.state}
 	if len(gone) > 0 || c.pages.anySettled() {
 		w.state = c.afterRelease
 	}
 	for _, p := range gone {
-		w.detach()
+		w.copyOnce()
 		if err := w.node.RemovePod(klog.FromContext(ctx), p); err != nil {
 			return w, fwk.AsStatus(err)
 		}
@@ -281,14 +282,14 @@ func (c *Counter) world(ctx context.Context, node fwk.NodeInfo, others Pods, gon
 	return w, nil
 }
 
-func (w *world) detach() {
+func (w *whatIf) copyOnce() {
 	if !w.copied {
 		w.node, w.state, w.copied = w.node.Snapshot(), w.state.Clone(), true
 	}
 }
 
-// forMore prepares the world for members after the first.
-func (w *world) forMore() {
+// skipLedgerPlugins makes the state skip the plugins that ledgers replace: for members after the first one.
+func (w *whatIf) skipLedgerPlugins() {
 	if w.copied {
 		w.state = w.pages.without(w.state)
 	} else {
@@ -296,8 +297,8 @@ func (w *world) forMore() {
 	}
 }
 
-func (w *world) add(ctx context.Context, p fwk.PodInfo) *fwk.Status {
-	w.detach()
+func (w *whatIf) add(ctx context.Context, p fwk.PodInfo) *fwk.Status {
+	w.copyOnce()
 	w.node.AddPodInfo(p)
 	s := w.profile.RunPreFilterExtensionAddPod(ctx, w.state, w.asked, p, w.node)
 	if !s.IsSuccess() {
@@ -306,42 +307,42 @@ func (w *world) add(ctx context.Context, p fwk.PodInfo) *fwk.Status {
 	return s
 }
 
-// fill counts members on a node that takes at least one.
-func (w *world) fill(ctx context.Context) offer.Slots {
-	room, used, exact := w.roomOn(w.node)
+// countMembers returns how many members the node takes by the Filters, at least one: the caller has checked the first.
+func (w *whatIf) countMembers(ctx context.Context) offer.Slots {
+	resourceSlots, used, exact := w.slotsPerResource(w.node)
 	if w.fills == nil || !exact {
-		return w.fillFrom(ctx, room.least(used))
+		return w.countFrom(ctx, resourceSlots.least(used))
 	}
-	n, ok := w.fills.get(room, used)
+	n, ok := w.fills.get(resourceSlots, used)
 	if !ok {
-		n = w.fillFrom(ctx, room.least(used))
-		w.fills.put(room, used, n)
+		n = w.countFrom(ctx, resourceSlots.least(used))
+		w.fills.put(resourceSlots, used, n)
 	}
 	return n
 }
 
-// fillFrom starts with a guess, which only saves work. Adding members never makes a Filter more lenient:
-// if the guessed member passes, all before it do. Otherwise counting starts from one.
-func (w *world) fillFrom(ctx context.Context, guess offer.Slots) offer.Slots {
+// countFrom is countMembers, starting with guess members to save work. If the Filters accept the last of these, they accept the ones
+// before: more members on a node never make a Filter accept more. If they reject it, the count starts with one member.
+func (w *whatIf) countFrom(ctx context.Context, guess offer.Slots) offer.Slots {
 	start := w
 	node := w.node
 	state := w.state
 	if guess > 1 {
-		w = &world{Counter: start.Counter, node: node, state: state}
-		if !w.put(ctx, guess-1) || !w.passes(ctx) {
-			w, guess = &world{Counter: start.Counter, node: node, state: state}, 1
+		w = &whatIf{Counter: start.Counter, node: node, state: state}
+		if !w.addMembers(ctx, guess-1) || !w.memberFits(ctx) {
+			w, guess = &whatIf{Counter: start.Counter, node: node, state: state}, 1
 		}
 	} else {
 		guess = 1
 	}
 	n := guess
-	for n < most && w.put(ctx, 1) && w.passes(ctx) {
+	for n < maxSlots && w.addMembers(ctx, 1) && w.memberFits(ctx) {
 		n++
 	}
 	return n
 }
 
-func (w *world) put(ctx context.Context, n offer.Slots) bool {
+func (w *whatIf) addMembers(ctx context.Context, n offer.Slots) bool {
 	for range n {
 		if !w.add(ctx, w.member).IsSuccess() {
 			return false
@@ -350,28 +351,28 @@ func (w *world) put(ctx context.Context, n offer.Slots) bool {
 	return true
 }
 
-func (w *world) passes(ctx context.Context) bool {
+func (w *whatIf) memberFits(ctx context.Context) bool {
 	return w.filter(ctx, w.state, w.node).IsSuccess()
 }
 
-// Question asks whether a pod in a scheduling cycle fits a node.
+// Question is the input of Beside: does Pod, which is in a scheduling cycle, fit Node?
 type Question struct {
 	Pod    *v1.Pod
 	Node   fwk.NodeInfo
-	Others []*v1.Pod // further pods that count there
+	Others []*v1.Pod // further pods that count on the node
 }
 
-// Beside answers with the state of the pod's own cycle, without changing it.
+// Beside returns the Filters' status for a question. It uses a copy of the state of the pod's cycle.
 func Beside(ctx context.Context, profile framework.Framework, state fwk.CycleState, q Question) *fwk.Status {
 	info, err := framework.NewPodInfo(q.Pod)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
 	c := &Counter{profile: profile, member: info, asked: q.Pod, state: state, rejectedBy: &pluginSet{}}
-	return c.Fits(context.WithValue(ctx, asking{}, true), q.Node, q.absent())
+	return c.Fits(context.WithValue(ctx, whatIfKey{}, true), q.Node, q.absent())
 }
 
-// absent returns the pods of Others that are not on the node yet. The scheduler may have added nominated pods.
+// absent returns the pods of Others that the node does not contain yet. The scheduler may have added nominated pods to the node.
 func (q Question) absent() (others Pods) {
 	present := map[types.UID]bool{}
 	for _, info := range q.Node.GetPods() {

@@ -8,9 +8,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// besideNodes returns the informers of objects that nodes do not show, by the resource that plugins register for.
-// Some plugins keep state beside the nodes. Their queueing hints tell when a rejection may be outdated.
-// The scheduler asks the hints only about queued pods, but not in a cycle or in backoff. So they are asked here too.
+// besideNodes has the informers of objects that plugins read besides nodes and pods, by the resource of the events that plugins register
+// for. A plugin's queueing hint says whether an event may outdate a rejection. The scheduler calls hints only for certain pods in its
+// queue, so that ListenBeside calls them for remembered rejections.
 var besideNodes = map[fwk.EventResource]func(informers.SharedInformerFactory) cache.SharedIndexInformer{
 	fwk.CSINode: func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
 		return f.Storage().V1().CSINodes().Informer()
@@ -44,11 +44,11 @@ var besideNodes = map[fwk.EventResource]func(informers.SharedInformerFactory) ca
 	},
 }
 
-// ListenBeside calls heard for each event beside the nodes for which a plugin has registered, if its rejections are limits (Limits).
-// heard gets a function that returns whether the event may cure a rejected pod. Other plugins and resources are ignored.
-// It returns an error if the informer takes no more handlers.
+// ListenBeside calls report at each event e of an object in besideNodes, if the plugin's rejections are remembered (Limits). The argument
+// of report is a function that returns whether the event may let the plugin accept a pod that it rejected. For other plugins and resources
+// ListenBeside does nothing. It returns an error if the informer accepts no handler.
 func ListenBeside(
-	f informers.SharedInformerFactory, plugin string, e fwk.ClusterEventWithHint, heard func(cures func(refused *v1.Pod) bool),
+	f informers.SharedInformerFactory, plugin string, e fwk.ClusterEventWithHint, report func(cures func(refused *v1.Pod) bool),
 ) error {
 	informer := besideNodes[e.Event.Resource]
 	if informer == nil || !Limits(plugin) {
@@ -59,7 +59,7 @@ func ListenBeside(
 		if e.Event.ActionType&action == 0 {
 			return
 		}
-		heard(func(refused *v1.Pod) bool {
+		report(func(refused *v1.Pod) bool {
 			if e.QueueingHintFn == nil {
 				return true
 			}

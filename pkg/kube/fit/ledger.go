@@ -12,54 +12,53 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Ledger knows allocations that no NodeInfo shows, such as volumes and devices. Their Filter plugins accept any number of members,
-// because an assumed member has allocated nothing. A ledger is asked beside the Filters for every count, trial and victim search.
+// Ledger counts allocations that no NodeInfo shows, such as volumes and devices. Their Filter plugins accept too many members, because an
+// assumed member has no allocation yet. So each count, trial and victim search also uses the ledgers.
 type Ledger interface {
-	// Plugins are the Filter plugins that the ledger replaces for all members but the first.
+	// Plugins returns the Filter plugins that the ledger replaces for all members except the first one.
 	Plugins() []string
-	// Frees says that terminated pods release allocations unknown to the plugins, so the plugins are skipped for nodes with victims.
+	// Frees returns whether the plugins ignore that victims release their allocations. Then the plugins are skipped for nodes with victims.
 	Frees() bool
 	// Open reads the current state. It returns nil if these members need nothing from the ledger.
 	Open(ctx context.Context, members []Demand) (Page, error)
 }
 
-// Demand is members of a group with equal requirements, and their number.
+// Demand is a number of members of a group with equal requirements.
 type Demand struct {
 	Pod     *v1.Pod // one of them
 	Members int
 }
 
-// Page is the state of a ledger at one moment. It must allow parallel calls.
+// Page is the state of a ledger at one moment, for the members of one group. It must allow parallel calls.
 type Page interface {
-	// Entry returns a key for what a pod needs: pods with equal entries allocate equally on every node. "" means nothing.
+	// Entry returns a key for what a pod needs from the ledger: pods with equal keys allocate equally on each node. "" means nothing.
 	Entry(pod *v1.Pod) string
-	// Far returns whether an allocation on one node may prevent one on another, so that nodes cannot be counted separately.
+	// Far returns whether an allocation for the pod on one node may prevent one on another node. Then nodes cannot be counted separately.
 	Far(pod *v1.Pod) bool
-	// State returns a key for the ledger's state of a node. With equal keys, nodes and pods, all answers are equal.
+	// State returns a key for the ledger's state of a node. With equal keys, nodes and pods, all results are equal.
 	State(node fwk.NodeInfo) string
-	// Rehearse begins a rehearsal from the current state. One goroutine uses it.
+	// Rehearse returns a what-if copy of the page. Only one goroutine may use it.
 	Rehearse() Rehearsal
 }
 
-// Rehearsal is a what-if copy of the ledger.
+// Rehearsal is a what-if copy of a page.
 type Rehearsal interface {
-	// Release releases what only terminated pods have. Call it before Take.
+	// Release records that a pod has terminated, and releases allocations that no other pod uses. Call it before Take.
 	Release(pod *v1.Pod)
-	// Take allocates for a pod on a node. The node does not include earlier pods of the rehearsal. Without enough capacity
-	// nothing changes, and the status names one of the ledger's plugins. A second Take for one pod counts an equal pod.
+	// Take allocates for a pod on a node, which does not contain pods of earlier calls. Without enough capacity nothing changes, and the
+	// status names one of the ledger's plugins. A second call with the same pod allocates for another, equal pod.
 	Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status
 	// Undo releases the last allocation.
 	Undo()
 }
 
-// distinguisher is a ledger that distinguishes equal members by what one of them has already.
+// distinguisher is a ledger for which equal pods may differ, because one of them already has an allocation.
 type distinguisher interface {
-	// Apart returns a key that is equal for equal members while they allocate equally; mostly "". It is called before Open for each
-	// member.
+	// Apart returns a key that differs for equal pods if they allocate differently; mostly "". It is called before Open for each member.
 	Apart(pod *v1.Pod) string
 }
 
-// MemberKey returns the ledgers' keys that distinguish a member from equal ones.
+// MemberKey returns the keys by which the ledgers distinguish a member from equal pods.
 func MemberKey(ledgers []Ledger, pod *v1.Pod) (all string) {
 	for _, l := range ledgers {
 		if p, ok := l.(distinguisher); ok {
@@ -71,49 +70,49 @@ func MemberKey(ledgers []Ledger, pod *v1.Pod) (all string) {
 
 // bulkCounter is a rehearsal that counts equal members at once.
 type bulkCounter interface {
-	// Count returns how many members like pod, at most most, could allocate on a node, and why if none. It changes nothing.
+	// Count returns how many pods like pod, at most most, could allocate on a node. If none could, the status says why. It changes nothing.
 	Count(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, most int) (int, *fwk.Status)
 }
 
-// Shortage is a need that exceeds the free amount.
+// Shortage is a need of members that exceeds the free amount.
 type Shortage struct {
-	What       string
+	What       string // the resource, for messages
 	Need, Free int64
-	// Waits describes something still unknown, instead of numbers.
+	// Waits describes something for which members wait, instead of numbers.
 	Waits string
 }
 
-// stock is a page that knows amounts.
+// stock is a page that can count amounts.
 type stock interface {
-	// Short lists what members need together and nodes lack, by name.
+	// Short returns the resources of which all members together need more than the nodes have free, sorted by name.
 	Short(members []Demand, nodes []fwk.NodeInfo) []Shortage
 }
 
-// settler is a page that knows allocations of terminated pods that are not yet released.
+// settler is a page that may have allocations of terminated pods that are not released yet.
 type settler interface {
-	// Settled returns the page after their release; nil if there are none.
+	// Settled returns the page after the release of such allocations; nil if there are none.
 	Settled() Page
 }
 
-// optimist is a page that assumes the worst while members' allocations are unknown.
+// optimist is a page that assumes the least capacity as long as allocations for members are unknown.
 type optimist interface {
-	// Hopeful returns the page that assumes the best; nil if it is equal.
+	// Hopeful returns a page that assumes the most capacity; nil if it is equal.
 	Hopeful() Page
 }
 
-// promiser is a page that knows objects still to be created for the pods.
+// promiser is a page for pods that name objects which are still to be created.
 type promiser interface {
-	// Asked returns the pod without references to such objects, for the plugins; pod itself if there are none. The UID stays.
+	// Asked returns a copy of the pod without references to such objects, for the plugins; pod itself if there are none.
 	Asked(pod *v1.Pod) *v1.Pod
 }
 
 // locator is a page with members that should be near each other without a topology constraint.
 type locator interface {
-	// Near returns the node label of the domain to stay in; "" if there is none.
+	// Near returns the node label by which all members should have one value; "" if there is none.
 	Near() string
 }
 
-// Near returns the node label of the domain that members should stay in; "" if there is none.
+// Near returns the node label by which all members should have one value (of one domain); "" if there is none.
 func (p Pages) Near() string {
 	for _, page := range p {
 		if n, ok := page.Page.(locator); ok && n.Near() != "" {
@@ -129,35 +128,35 @@ type Put struct {
 	Node fwk.NodeInfo
 }
 
-// sharer is a page with shared ResourceClaims that must be written before the first member's cycle.
+// sharer is a page with ResourceClaims that members share, and that must be written before the first member's cycle.
 type sharer interface {
-	// Joint returns the members' shared claims, in the order in which they are written, beside pods with reserved nodes.
-	// The status says why some member does not get what the plan expects.
+	// Joint returns the allocated claims that members share, in the order in which to write them. beside are other pods with reserved nodes.
+	// If a member does not get what the plan expects, the status says why.
 	Joint(ctx context.Context, beside, members []Put) ([]*resourceapi.ResourceClaim, *fwk.Status)
 }
 
 // orderer is a page for which the order of members on a node matters.
 type orderer interface {
-	// Ordered returns whether members must bind in the order of the rehearsal.
+	// Ordered returns whether members must bind in the order in which they were added to a Rehearsal.
 	Ordered() bool
 }
 
-// Ordered returns whether the order of members on a node matters.
+// Ordered returns whether members must bind in the order of the plan.
 func (p Pages) Ordered() bool {
 	return slices.ContainsFunc(p, func(page opened) bool { o, ok := page.Page.(orderer); return ok && o.Ordered() })
 }
 
-// Pages are the pages of all ledgers that concern a group.
+// Pages are the pages of all ledgers from which the members of a group need something.
 type Pages []opened
 
 type opened struct {
 	Page
 	plugins []string
 	frees   bool
-	settled bool // its plugins do not know of the released allocations
+	settled bool // it assumes released allocations that its plugins still count
 }
 
-// Open returns the pages of all ledgers; nil if the members need nothing from them.
+// Open returns the current pages of the ledgers for these members; nil if they need nothing from any ledger.
 func Open(ctx context.Context, ledgers []Ledger, members []Demand) (Pages, error) {
 	var pages Pages
 	for _, l := range ledgers {
@@ -172,7 +171,7 @@ func Open(ctx context.Context, ledgers []Ledger, members []Demand) (Pages, error
 	return pages, nil
 }
 
-// Short lists what members need together and nodes lack, as far as amounts are known.
+// Short returns the resources of which all members together need more than the nodes have free, as far as pages can count amounts.
 func (p Pages) Short(members []Demand, nodes []fwk.NodeInfo) (all []Shortage) {
 	for _, page := range p {
 		if s, ok := page.Page.(stock); ok {
@@ -182,7 +181,7 @@ func (p Pages) Short(members []Demand, nodes []fwk.NodeInfo) (all []Shortage) {
 	return all
 }
 
-// AfterRelease returns the pages after all allocations of terminated pods are released; nil if there are none.
+// AfterRelease returns the pages after terminated pods have released their allocations; nil if there are no such allocations.
 func (p Pages) AfterRelease() (settled Pages) {
 	settled, replaced := p.replace(func(page Page) Page {
 		if s, ok := page.(settler); ok {
@@ -196,7 +195,7 @@ func (p Pages) AfterRelease() (settled Pages) {
 	return settled
 }
 
-// Optimistic returns the pages that assume the best while allocations are unknown; nil if they are equal.
+// Optimistic returns the pages that assume the most capacity as long as allocations are unknown; nil if they are equal to p.
 func (p Pages) Optimistic() Pages {
 	pages, _ := p.replace(func(page Page) Page {
 		if h, ok := page.(optimist); ok {
@@ -207,7 +206,8 @@ func (p Pages) Optimistic() Pages {
 	return pages
 }
 
-// replace returns the pages with some replaced, and their indexes; nil if none is.
+// replace returns a copy of p in which pages are replaced by the result of other, unless that is nil, and the indexes of these. It returns
+// nil if none is replaced.
 func (p Pages) replace(other func(Page) Page) (pages Pages, replaced []int) {
 	for i, page := range p {
 		if o := other(page.Page); o != nil {
@@ -220,7 +220,7 @@ func (p Pages) replace(other func(Page) Page) (pages Pages, replaced []int) {
 	return pages, replaced
 }
 
-// SharedClaims returns the members' shared claims, in the order in which they are written.
+// SharedClaims returns the allocated claims that members share, in the order in which to write them, see sharer.
 func (p Pages) SharedClaims(ctx context.Context, beside, members []Put) (all []*resourceapi.ResourceClaim, s *fwk.Status) {
 	for _, page := range p {
 		if j, ok := page.Page.(sharer); ok {
@@ -234,7 +234,7 @@ func (p Pages) SharedClaims(ctx context.Context, beside, members []Put) (all []*
 	return all, nil
 }
 
-// asked returns a pod as shown to the plugins.
+// asked returns the pod to pass to plugins: without references to objects that are still to be created.
 func (p Pages) asked(pod *v1.Pod) *v1.Pod {
 	for _, page := range p {
 		if promised, ok := page.Page.(promiser); ok {
@@ -244,12 +244,12 @@ func (p Pages) asked(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// anySettled returns whether some page differs from what its plugins know.
+// anySettled returns whether any page assumes released allocations that its plugins still count.
 func (p Pages) anySettled() bool {
 	return slices.ContainsFunc(p, func(page opened) bool { return page.settled })
 }
 
-// about returns the pages that concern a pod.
+// about returns the pages from which a pod needs something.
 func (p Pages) about(pod *v1.Pod) (concerned Pages) {
 	for _, page := range p {
 		if page.Entry(pod) != "" {
@@ -259,7 +259,7 @@ func (p Pages) about(pod *v1.Pod) (concerned Pages) {
 	return concerned
 }
 
-// entry returns the entries of a pod in all pages.
+// entry returns a key of what a pod needs from all pages.
 func (p Pages) entry(pod *v1.Pod) string {
 	var b strings.Builder
 	for _, page := range p {
@@ -269,7 +269,7 @@ func (p Pages) entry(pod *v1.Pod) string {
 	return b.String()
 }
 
-// state returns the states of a node in all pages.
+// state returns a key of the state of a node in all pages.
 func (p Pages) state(node fwk.NodeInfo) string {
 	var b strings.Builder
 	for _, page := range p {
@@ -279,17 +279,17 @@ func (p Pages) state(node fwk.NodeInfo) string {
 	return b.String()
 }
 
-// far returns whether Far is true for some page.
+// far returns whether an allocation for the pod may prevent one on another node, in any page.
 func (p Pages) far(pod *v1.Pod) bool {
 	return slices.ContainsFunc(p, func(page opened) bool { return page.Far(pod) })
 }
 
-// covers returns whether some page replaces a plugin.
+// covers returns whether any page replaces the plugin.
 func (p Pages) covers(plugin string) bool {
 	return slices.ContainsFunc(p, func(page opened) bool { return slices.Contains(page.plugins, plugin) })
 }
 
-// without returns a state that skips the plugins replaced by the pages.
+// without returns a copy of the state that skips the plugins that the pages replace.
 func (p Pages) without(state fwk.CycleState) fwk.CycleState {
 	var plugins []string
 	for _, page := range p {
@@ -298,7 +298,7 @@ func (p Pages) without(state fwk.CycleState) fwk.CycleState {
 	return skipping(state, plugins)
 }
 
-// withoutFreeing returns a state that skips plugins that do not know of released allocations.
+// withoutFreeing returns a copy of the state that skips the plugins that ignore released allocations, see Ledger.Frees.
 func (p Pages) withoutFreeing(state fwk.CycleState) fwk.CycleState {
 	var plugins []string
 	for _, page := range p {
@@ -318,7 +318,7 @@ func skipping(state fwk.CycleState, plugins []string) fwk.CycleState {
 	return state
 }
 
-// rehearse begins a rehearsal on all pages.
+// rehearse returns a what-if copy of all pages.
 func (p Pages) rehearse() rehearsals {
 	out := make(rehearsals, len(p))
 	for i, page := range p {
@@ -352,7 +352,8 @@ func (r rehearsals) Undo() {
 	}
 }
 
-// take returns how many of most members the ledgers can serve beside the given pods and without gone, and why if none.
+// take returns for how many members, at most most, the ledgers have capacity on a node: beside the pods in others and without the pods in
+// gone. If there are none, the status says why.
 func (c *Counter) take(ctx context.Context, node fwk.NodeInfo, others Pods, gone []*v1.Pod, most offer.Slots) (offer.Slots, *fwk.Status) {
 	if len(c.pages) == 0 {
 		return most, nil

@@ -13,29 +13,29 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Memory keeps the Filters' answers per node for the latest templates of one profile, until the node changes.
-// It applies only to templates for which the Filters read nothing beyond the node; see reads.
+// Memory remembers for the latest templates of one profile how many members each node takes, until the node changes. It remembers only
+// templates for which the Filters read nothing except the node; see reads.
 //
-// Invariant: an answer is valid for one generation, the unique number that the scheduler assigns to each state of each node.
-// So answers stay valid when nodes appear, disappear or move in the tree.
+// Invariant: a result is valid for one generation, the unique number that the scheduler assigns to each state of each node.
+// So results remain valid when nodes are added, removed or moved in the tree.
 type Memory struct {
 	profile framework.Framework
 
 	mu        sync.Mutex
-	asked     int64 // number of questions, to find the least recently used template
+	asked     int64 // counts calls of Count, to find the least recently used template
 	templates map[string]*template
 	reasons   reasons
 }
 
-// Limits of the memory: about 40 bytes per node and template, so 80 MB up to 65,000 nodes.
-// Gangs retry in the order of the queue, so with one template too few, each would be evicted before its reuse.
+// Limits of the memory: about 40 bytes per node and template, so 80 MB up to 65,000 nodes. With too few templates none would be reused,
+// because gangs are retried in the order of the queue.
 const (
 	fewestTemplates = 32
 	mostTemplates   = 512
 	mostAnswers     = 1 << 21
 )
 
-// maxTemplates returns the number of templates remembered for so many nodes.
+// maxTemplates returns how many templates are remembered with the given number of nodes.
 func maxTemplates(nodes int) int {
 	return min(max(mostAnswers/max(nodes, 1), fewestTemplates), mostTemplates)
 }
@@ -45,21 +45,21 @@ func NewMemory(profile framework.Framework) *Memory {
 	return &Memory{profile: profile, templates: map[string]*template{}}
 }
 
-// template is what is known of one template. Slices are by node index.
+// template has the results for one template. Slices are by node index.
 type template struct {
-	asked      int64
-	generation []int64        // generation of the node when asked; 0 if never
-	beside     map[int]string // keys of pods that counted beside the node, if any
+	asked      int64          // Memory.asked at the last use
+	generation []int64        // generation of the node when it was counted; 0 without a result
+	beside     map[int]string // by node index, a key of the pods and ledger states with which it was counted, if any
 	slots      []offer.Slots
 	why        []*Reasons
 	fills      *fills
-	rejectedBy *pluginSet // plugins that rejected the template since it is known
+	rejectedBy *pluginSet // all plugins that rejected a member of the template
 }
 
-// Reasons are why a node takes no member, without duplicates. Equal ones are one object.
+// Reasons are the distinct messages why a node takes no member. Equal Reasons are one object.
 type Reasons struct{ list []string }
 
-// All lists the reasons, sorted. It returns nil for a nil receiver.
+// All returns the messages, sorted. It returns nil for a nil receiver.
 func (r *Reasons) All() []string {
 	if r == nil {
 		return nil
@@ -67,14 +67,14 @@ func (r *Reasons) All() []string {
 	return r.list
 }
 
-// Counts are the answers for one template by node index.
+// Counts are the results for one template, by node index.
 type Counts struct {
-	Slots []offer.Slots
+	Slots []offer.Slots // how many members each node takes
 	why   []*Reasons
-	nodes []fwk.NodeInfo // the nodes asked
+	nodes []fwk.NodeInfo // the counted nodes; nil for other ones
 }
 
-// Why returns why a node takes no member; nil if it does, or its domain is closed. Call it before the next question to the memory.
+// Why returns why a node takes no member; nil if it takes some, or was not counted. Call it before the next Memory.Count.
 func (c Counts) Why(node int) *Reasons {
 	if c.nodes[node] == nil {
 		return nil
@@ -82,12 +82,12 @@ func (c Counts) Why(node int) *Reasons {
 	return c.why[node]
 }
 
-// Count is Counter.Count for many nodes, by index; nil is no node. beside are pods that count there beside the snapshot.
-// It asks only nodes that changed since the last question about such a template.
+// Count returns Counter.Count for many nodes, by index; nil is no node. beside are the further pods of each node.
+// It counts only nodes that changed since the last call for such a template.
 func (m *Memory) Count(ctx context.Context, c *Counter, nodes []fwk.NodeInfo, beside map[int]Pods) Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	nodes = c.openNodes(nodes) // answers of closed nodes stay valid for other templates
+	nodes = c.openNodes(nodes) // results of closed nodes remain for other templates
 	t := m.template(c, len(nodes))
 	keys := make(map[int]string, len(beside))
 	for i, pods := range beside {
@@ -102,23 +102,23 @@ func (m *Memory) Count(ctx context.Context, c *Counter, nodes []fwk.NodeInfo, be
 	if len(todo) > len(nodes)/16 && t.move(nodes) {
 		todo = t.changed(nodes, keys)
 	}
-	if c.reads.apart {
-		todo = withApart(nodes, todo)
+	if c.reads.checksAntiAffinity {
+		todo = withAntiAffinityNodes(nodes, todo)
 	}
 	t.forget(todo, keys)
 	m.forEach(ctx, todo, func(i int) {
 		slots, why := c.Count(ctx, nodes[i], beside[i])
 		t.slots[i], t.why[i] = slots, m.reasons.intern(why)
-		if !c.reads.apart || !keepsOff(nodes[i]) {
+		if !c.reads.checksAntiAffinity || !hasAntiAffinity(nodes[i]) {
 			t.generation[i] = nodes[i].GetGeneration()
 		}
 	})
 	return t.counts(nodes)
 }
 
-// openNodes returns the nodes without the ones in closed domains.
+// openNodes returns the nodes, with nil instead of nodes in closed domains.
 func (c *Counter) openNodes(nodes []fwk.NodeInfo) []fwk.NodeInfo {
-	if c.off == nil {
+	if c.closed == nil {
 		return nodes
 	}
 	nodes = slices.Clone(nodes)
@@ -130,10 +130,10 @@ func (c *Counter) openNodes(nodes []fwk.NodeInfo) []fwk.NodeInfo {
 	return nodes
 }
 
-// fewNodes is the number of nodes up to which asking in sequence is faster than waking workers.
+// fewNodes is the number of nodes up to which counting in sequence is faster than in parallel.
 const fewNodes = 64
 
-// forEach calls do for some nodes.
+// forEach calls do for each of the nodes, in parallel if there are many.
 func (m *Memory) forEach(ctx context.Context, nodes []int, do func(node int)) {
 	if len(nodes) <= fewNodes {
 		for _, i := range nodes {
@@ -144,7 +144,7 @@ func (m *Memory) forEach(ctx context.Context, nodes []int, do func(node int)) {
 	m.profile.Parallelizer().Until(ctx, len(nodes), func(k int) { do(nodes[k]) }, "Coscheduling")
 }
 
-// template returns what is known of a counter's template; an empty one if nothing can be.
+// template returns the remembered results for a counter's template and this number of nodes; a new one if nothing may be remembered.
 func (m *Memory) template(c *Counter, nodes int) *template {
 	m.asked++
 	if c.reads.key == "" {
@@ -165,7 +165,7 @@ func (m *Memory) template(c *Counter, nodes int) *template {
 	return t
 }
 
-// makeSpace forgets the least recently used templates, if there are too many for so many nodes.
+// makeSpace removes the least recently used templates until one more is allowed for so many nodes.
 func (m *Memory) makeSpace(nodes int) {
 	for len(m.templates) >= maxTemplates(nodes) {
 		oldest := ""
@@ -178,7 +178,7 @@ func (m *Memory) makeSpace(nodes int) {
 	}
 }
 
-// changed lists the nodes without a valid answer.
+// changed returns the indexes of the nodes without a valid result.
 func (t *template) changed(nodes []fwk.NodeInfo, beside map[int]string) (todo []int) {
 	if len(t.generation) != len(nodes) {
 		t.resize(len(nodes))
@@ -187,7 +187,7 @@ func (t *template) changed(nodes []fwk.NodeInfo, beside map[int]string) (todo []
 	for i, n := range nodes {
 		switch {
 		case n == nil && anyBeside && t.beside[i] != beside[i]:
-			t.generation[i] = 0 // the answer was given beside other pods
+			t.generation[i] = 0 // the result is for other pods beside the node
 		case n == nil:
 		case t.generation[i] != Generation(n), anyBeside && t.beside[i] != beside[i]:
 			todo = append(todo, i)
@@ -196,7 +196,7 @@ func (t *template) changed(nodes []fwk.NodeInfo, beside map[int]string) (todo []
 	return todo
 }
 
-// Generation returns the generation of a node. It is inlined for thousands of nodes: a call would serialize the cache misses.
+// Generation returns the generation of a node. The compiler can inline it, which is faster for thousands of nodes.
 func Generation(n fwk.NodeInfo) int64 {
 	if info, ok := n.(*framework.NodeInfo); ok {
 		return info.Generation
@@ -204,7 +204,7 @@ func Generation(n fwk.NodeInfo) int64 {
 	return n.GetGeneration()
 }
 
-// resize keeps the answers at their indexes. These may be wrong now, which the generations reveal.
+// resize changes the number of nodes to n. Results keep their index, even if another node has that now: then the generations differ.
 func (t *template) resize(n int) {
 	t.generation = resized(t.generation, n)
 	t.slots = resized(t.slots, n)
@@ -215,7 +215,7 @@ func resized[T any](s []T, n int) []T {
 	return append(slices.Clip(s[:min(len(s), n)]), make([]T, max(0, n-len(s)))...)
 }
 
-// move moves answers to the new indexes of their nodes, and returns whether any has moved.
+// move moves results to the new indexes of their nodes, and returns whether any index has changed.
 func (t *template) move(nodes []fwk.NodeInfo) (moved bool) {
 	indexOf := make(map[int64]int, len(t.generation))
 	for i, g := range t.generation {
@@ -246,13 +246,13 @@ func (t *template) move(nodes []fwk.NodeInfo) (moved bool) {
 	return moved
 }
 
-// keepsOff returns whether some pod of a node has required anti-affinity.
-func keepsOff(node fwk.NodeInfo) bool { return len(node.GetPodsWithRequiredAntiAffinity()) > 0 }
+// hasAntiAffinity returns whether any pod of a node has required anti-affinity.
+func hasAntiAffinity(node fwk.NodeInfo) bool { return len(node.GetPodsWithRequiredAntiAffinity()) > 0 }
 
-// withApart adds the nodes with anti-affinity pods: their answers are not valid for every pod of the template, and are not kept.
-func withApart(nodes []fwk.NodeInfo, todo []int) []int {
+// withAntiAffinityNodes returns todo with the nodes that have pods with anti-affinity, because their results depend on a member's labels.
+func withAntiAffinityNodes(nodes []fwk.NodeInfo, todo []int) []int {
 	for i, n := range nodes {
-		if n != nil && keepsOff(n) {
+		if n != nil && hasAntiAffinity(n) {
 			todo = append(todo, i)
 		}
 	}
@@ -260,7 +260,7 @@ func withApart(nodes []fwk.NodeInfo, todo []int) []int {
 	return slices.Compact(todo)
 }
 
-// forget clears answers before they are asked again. A canceled question then leaves no answer.
+// forget removes the results of nodes that are to be counted again, so that a canceled count leaves no result.
 func (t *template) forget(todo []int, beside map[int]string) {
 	for _, i := range todo {
 		t.generation[i], t.slots[i], t.why[i] = 0, 0, nil
@@ -268,7 +268,7 @@ func (t *template) forget(todo []int, beside map[int]string) {
 	t.beside = beside
 }
 
-// counts returns the answers. Slots are copied because the next question changes them.
+// counts returns the results. Slots is a copy, because the next count changes the original.
 func (t *template) counts(nodes []fwk.NodeInfo) Counts {
 	c := Counts{Slots: slices.Clone(t.slots), why: t.why, nodes: nodes}
 	for i, n := range nodes {
@@ -279,7 +279,7 @@ func (t *template) counts(nodes []fwk.NodeInfo) Counts {
 	return c
 }
 
-// Key returns a key for the pods.
+// Key returns a text that is equal for equal versions of the same pods.
 func (p Pods) Key() string {
 	var b strings.Builder
 	for _, info := range p {
@@ -292,12 +292,13 @@ func (p Pods) Key() string {
 	return b.String()
 }
 
-// reasons holds one object for equal reasons.
+// reasons has one object for equal Reasons.
 type reasons struct{ known memo.Map[string, *Reasons] }
 
-// mostReasons bounds the reasons: some Filters name the node in theirs.
+// mostReasons bounds the different Reasons: some Filters name the node in their message.
 const mostReasons = 4096
 
+// intern returns the Reasons for these messages; nil if there are none.
 func (r *reasons) intern(list []string) *Reasons {
 	if len(list) == 0 {
 		return nil

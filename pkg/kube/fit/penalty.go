@@ -10,10 +10,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Soft says which soft preferences a snapshot may contain, independent of the member.
+// Soft says which soft preferences nodes and running pods of a snapshot have.
 type Soft struct {
-	Taints bool // some node has a PreferNoSchedule taint
-	Pods   bool // some running pod has a preferred term of pod affinity or anti-affinity
+	Taints bool // a node has a PreferNoSchedule taint
+	Pods   bool // a running pod has a preferred term of pod affinity or anti-affinity
 }
 
 // HasSoftTaint returns whether a node has a PreferNoSchedule taint.
@@ -21,7 +21,7 @@ func HasSoftTaint(node *v1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t v1.Taint) bool { return t.Effect == v1.TaintEffectPreferNoSchedule })
 }
 
-// Preferring returns whether a pod on one of the nodes has a preferred term of pod affinity or anti-affinity.
+// Preferring returns whether any pod on the nodes has a preferred term of pod affinity or anti-affinity.
 func Preferring(nodes []fwk.NodeInfo) bool {
 	return slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool {
 		return slices.ContainsFunc(n.GetPodsWithAffinity(), prefersPods)
@@ -32,8 +32,8 @@ func prefersPods(p fwk.PodInfo) bool {
 	return len(p.GetPreferredAffinityTerms())+len(p.GetPreferredAntiAffinityTerms()) > 0
 }
 
-// scorers returns the Score plugins that apply to a soft preference of the member, the nodes, or running pods.
-// Default topology spread constraints do not count, because the pod does not contain them.
+// scorers returns the Score plugins for the soft preferences of the member, of nodes and of running pods.
+// Default topology spread constraints are ignored, because the pod does not contain them.
 func (c *Counter) scorers(soft Soft) sets.Set[string] {
 	pod, found := c.member.GetPod(), sets.New[string]()
 	if soft.Taints {
@@ -52,8 +52,8 @@ func (c *Counter) scorers(soft Soft) sets.Set[string] {
 	return found
 }
 
-// Penalty returns, by node index, how far the Score plugins for soft preferences put a node below the best one; nil if they make no
-// difference. A nil node has 0. The scores equal the scores of a pod without a gang. The error is a plugin's.
+// Penalty returns, by node index, the best score of all nodes minus the node's score, summed over the Score plugins for soft preferences.
+// It returns nil if all nodes are equal. A nil node has 0. The error is a plugin's failure.
 func (c *Counter) Penalty(ctx context.Context, nodes []fwk.NodeInfo, soft Soft) ([]int64, error) {
 	wanted := c.scorers(soft)
 	if wanted.Len() == 0 || c.rejected != nil {
@@ -70,7 +70,7 @@ func (c *Counter) Penalty(ctx context.Context, nodes []fwk.NodeInfo, soft Soft) 
 	}
 	present := slices.DeleteFunc(slices.Clone(nodes), func(n fwk.NodeInfo) bool { return n == nil })
 	state := c.state.Clone()
-	ctx = context.WithValue(ctx, asking{}, true)
+	ctx = context.WithValue(ctx, whatIfKey{}, true)
 	if s := c.profile.RunPreScorePlugins(ctx, state, c.asked, present); !s.IsSuccess() {
 		return nil, s.AsError()
 	}

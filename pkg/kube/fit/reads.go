@@ -17,15 +17,15 @@ import (
 
 // reads is what the Filters read for a template.
 type reads struct {
-	// key is what they read of the pod, if they read nothing else but the node; otherwise "". It excludes labels and namespace.
+	// key is what they read of the pod, if they read nothing else except the node; otherwise "". Labels and namespace are not in it.
 	key string
-	// apart says that some pods in the cluster have required anti-affinity, which selects by labels: on their nodes the key is not enough.
-	apart bool
+	// checksAntiAffinity says that pods in the cluster have required anti-affinity. On the nodes of these, the member's labels matter, too.
+	checksAntiAffinity bool
 	// resources says that a member added to a node changes only the free resources for the next one.
 	resources bool
 }
 
-// readsOf determines what the counter's Filters read, once PreFilter has excluded inactive ones.
+// readsOf returns what the counter's Filters read. Filters that PreFilter has skipped are ignored.
 func (c *Counter) readsOf() reads {
 	r := reads{resources: true}
 	for _, p := range c.plugins.Filter.Enabled {
@@ -37,7 +37,7 @@ func (c *Counter) readsOf() reads {
 		case f.keyed:
 			r.resources = r.resources && f.blind
 		case p.Name == names.InterPodAffinity && hasNoTerms(c.member) && c.onlyOnHosts():
-			r.apart = true // a member has no terms, so it does not keep off the next one
+			r.checksAntiAffinity = true // a member has no terms, so that it does not exclude the next one
 		default:
 			return reads{}
 		}
@@ -48,8 +48,8 @@ func (c *Counter) readsOf() reads {
 	return r
 }
 
-// onlyOnHosts returns whether pods keep the member off at most their own nodes. It reads every term:
-// the snapshot's list of farther terms depends on a feature gate.
+// onlyOnHosts returns whether the anti-affinity of running pods excludes the member only from their own nodes. It reads every term, because
+// the snapshot's list of other terms depends on a feature gate.
 func (c *Counter) onlyOnHosts() bool {
 	nodes, err := c.profile.SnapshotSharedLister().NodeInfos().HavePodsWithRequiredAntiAffinityList()
 	return err == nil && !slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool {
@@ -59,25 +59,25 @@ func (c *Counter) onlyOnHosts() bool {
 	})
 }
 
-// keptOffFrom returns whether a pod with such terms keeps the member off nodes other than its own.
+// keptOffFrom returns whether the anti-affinity terms of a pod exclude the member from nodes other than the pod's own.
 func (c *Counter) keptOffFrom(terms []fwk.AffinityTerm) bool {
 	return slices.ContainsFunc(terms, func(t fwk.AffinityTerm) bool {
 		return t.TopologyKey != v1.LabelHostname && mayMatch(&t, c.member.GetPod())
 	})
 }
 
-// mayMatch returns whether a term may match a pod. Selectors of namespaces count as matching.
+// mayMatch returns whether a term may match a pod. A namespace selector counts as matching.
 func mayMatch(t *fwk.AffinityTerm, pod *v1.Pod) bool {
 	_, selects := t.NamespaceSelector.Requirements()
 	return (selects || t.Namespaces.Has(pod.Namespace)) && t.Selector.Matches(labels.Set(pod.Labels))
 }
 
-// hasNoTerms returns whether a pod has no required terms about other pods.
+// hasNoTerms returns whether a pod has no required affinity and no required anti-affinity.
 func hasNoTerms(pod fwk.PodInfo) bool {
 	return len(pod.GetRequiredAntiAffinityTerms())+len(pod.GetRequiredAffinityTerms()) == 0
 }
 
-// nodeKey returns what the keyed Filters read of a pod.
+// nodeKey returns all fields that keyed Filters (see fact) read of a pod, as JSON.
 func nodeKey(pod *v1.Pod) string {
 	spec := &pod.Spec
 	key := struct {
@@ -100,17 +100,17 @@ func nodeKey(pod *v1.Pod) string {
 	return string(out)
 }
 
-// room is for how many members each resource of a node suffices: pods, CPU, memory, ephemeral storage, and the first other resources.
-type room [8]int64
+// resourceSlots is for how many members each resource of a node suffices: pods, CPU, memory, ephemeral storage, and the first others.
+type resourceSlots [8]int64
 
-// least returns for how many members all resources suffice.
-func (r *room) least(used int) offer.Slots {
-	return offer.Slots(max(0, min(slices.Min(r[:used]), most)))
+// least returns for how many members all of the first used resources suffice.
+func (r *resourceSlots) least(used int) offer.Slots {
+	return offer.Slots(max(0, min(slices.Min(r[:used]), maxSlots)))
 }
 
-// roomOn divides the free resources of a node by a member's requests. used is the number of valid entries; exact is false if the member
-// requests more resources.
-func (c *Counter) roomOn(node fwk.NodeInfo) (r room, used int, exact bool) {
+// slotsPerResource returns the free resources of a node divided by a member's requests. used is the number of valid entries; exact is false
+// if the member requests more resources than there are entries.
+func (c *Counter) slotsPerResource(node fwk.NodeInfo) (r resourceSlots, used int, exact bool) {
 	total, taken := node.GetAllocatable(), node.GetRequested()
 	add := func(total, taken, need int64) {
 		if need > 0 && used < len(r) {
@@ -128,7 +128,7 @@ func (c *Counter) roomOn(node fwk.NodeInfo) (r room, used int, exact bool) {
 	return r, used, len(c.scalars) <= len(r)-4
 }
 
-// scalar is a resource other than CPU, memory and storage.
+// scalar is a requested resource other than CPU, memory and storage.
 type scalar struct {
 	name v1.ResourceName
 	need int64
@@ -147,43 +147,43 @@ func scalarsOf(need fwk.Resource) (out []scalar) {
 	return out
 }
 
-// fills remembers how many members fit where only resources decide: nodes with equal room take equally many.
-// So the Filters are asked once per room, and no node is copied.
+// fills remembers how many members a node takes if only resources decide: nodes with equal resourceSlots take equally many. So the Filters
+// run once for equal resourceSlots, and no node is copied.
 type fills struct {
 	mu    sync.Mutex
-	known map[room]offer.Slots
-	tight map[room]bool // rooms, shortened, for which the least decides
+	known map[resourceSlots]offer.Slots
+	tight map[resourceSlots]bool // capped resourceSlots for which least is the number of members
 }
 
-// short reduces a room to its scarcest resources.
-// If the Filters once accepted as many members as these suffice for, that holds for every room with the same scarcest resources.
-// Otherwise the whole room decides: a profile may let NodeResourcesFit ignore some resources.
-func (r room) short(used int, least offer.Slots) room {
+// capped returns r with all entries above least replaced by least+1, so that only the scarcest resources matter. If the Filters accepted
+// least members once, they do for all r with equal capped. If not, all entries matter: NodeResourcesFit may be configured to ignore
+// resources.
+func (r resourceSlots) capped(used int, least offer.Slots) resourceSlots {
 	for i := range r[:used] {
 		r[i] = min(r[i], int64(least)+1)
 	}
 	return r
 }
 
-func (f *fills) get(r room, used int) (n offer.Slots, ok bool) {
+func (f *fills) get(r resourceSlots, used int) (n offer.Slots, ok bool) {
 	least := r.least(used)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.tight[r.short(used, least)] {
+	if f.tight[r.capped(used, least)] {
 		return least, true
 	}
 	n, ok = f.known[r]
 	return n, ok
 }
 
-func (f *fills) put(r room, used int, n offer.Slots) {
+func (f *fills) put(r resourceSlots, used int, n offer.Slots) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.known == nil {
-		f.known, f.tight = map[room]offer.Slots{}, map[room]bool{}
+		f.known, f.tight = map[resourceSlots]offer.Slots{}, map[resourceSlots]bool{}
 	}
 	if least := r.least(used); n == least {
-		f.tight[r.short(used, least)] = true
+		f.tight[r.capped(used, least)] = true
 	} else {
 		f.known[r] = n
 	}

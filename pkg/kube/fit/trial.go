@@ -15,16 +15,16 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Trial is the scheduler's snapshot with members added to nodes, for interdependent members (pod affinity, topology spread).
-// PreFilters run again after every change, as in the members' own cycles.
-// Invariant: Close restores the snapshot, and no cycle may continue before.
+// Trial is a what-if snapshot: members are added to nodes of the scheduler's snapshot. It is for interdependent members (pod affinity,
+// topology spread). PreFilters run again after every change, as in the members' own cycles. Invariant: Close restores the snapshot, and no
+// cycle continues before that.
 type Trial struct {
 	ctx        context.Context
 	profile    framework.Framework
 	pods       fwk.MutableSnapshotSharedLister
 	kinds      []*v1.Pod
 	nodes      []string
-	off        []ClosedDomains // closed domains by kind
+	closed     []ClosedDomains // closed domains by kind
 	results    []preFiltered   // PreFilter results by kind
 	puts       []put
 	err        error
@@ -33,12 +33,12 @@ type Trial struct {
 	ledgers    rehearsals
 }
 
-// RejectingPlugins returns the plugins that rejected a member on some node, sorted.
+// RejectingPlugins returns the plugins that rejected a member on any node, sorted.
 func (s *Trial) RejectingPlugins() []string { return s.rejectedBy.list() }
 
 // preFiltered is the PreFilter result of a kind.
 type preFiltered struct {
-	done         bool
+	done         bool // the result is valid
 	state        fwk.CycleState
 	result       *fwk.PreFilterResult
 	restrictedBy []string // the plugins that restrict nodes
@@ -48,35 +48,35 @@ type preFiltered struct {
 type put struct {
 	pod       *v1.Pod
 	node      string
-	allocated bool // from the ledgers
+	allocated bool // the ledgers have allocated for it
 }
 
-// NewTrial begins a trial with one pod per kind, on nodes by index; "" is a node that takes no member. It must be closed.
+// NewTrial returns a trial with one pod of each kind. nodes are names by index; "" takes no member. The caller must call Close.
 func NewTrial(ctx context.Context, profile framework.Framework, kinds []*v1.Pod, nodes []string, pages ...opened) (*Trial, error) {
 	pods := profile.MutableSnapshotSharedLister()
 	if err := pods.StartMutations(); err != nil {
 		return nil, err
 	}
 	return &Trial{
-		ctx: context.WithValue(ctx, asking{}, true), profile: profile, pods: pods,
-		kinds: kinds, nodes: nodes, off: make([]ClosedDomains, len(kinds)), results: make([]preFiltered, len(kinds)),
+		ctx: context.WithValue(ctx, whatIfKey{}, true), profile: profile, pods: pods,
+		kinds: kinds, nodes: nodes, closed: make([]ClosedDomains, len(kinds)), results: make([]preFiltered, len(kinds)),
 		pages: pages, ledgers: Pages(pages).rehearse(),
 	}, nil
 }
 
-// CloseDomains closes some domains to a kind.
-func (s *Trial) CloseDomains(kind int, off ClosedDomains) { s.off[kind] = off }
+// CloseDomains sets the domains that members of a kind must not use.
+func (s *Trial) CloseDomains(kind int, closed ClosedDomains) { s.closed[kind] = closed }
 
-// Close restores the snapshot. The error is the first of all calls.
+// Close restores the snapshot. It returns the first error of all calls, if any.
 func (s *Trial) Close() error { return errors.Join(s.err, s.pods.EndMutations()) }
 
-// Add adds a pod that counts beside the snapshot. Call it after Remove.
+// Add adds a pod that the snapshot lacks to a node. Call it after all calls of Remove.
 func (s *Trial) Add(node string, pod fwk.PodInfo) {
 	s.take(pod.GetPod(), node)
-	s.note(s.pods.AddPod(pod, node))
+	s.noteChange(s.pods.AddPod(pod, node))
 }
 
-// take allocates for a pod in the ledgers and returns whether that succeeded.
+// take allocates for a pod in the ledgers, and returns whether that succeeded; false without ledgers.
 func (s *Trial) take(pod *v1.Pod, node string) bool {
 	if len(s.ledgers) == 0 {
 		return false
@@ -85,13 +85,13 @@ func (s *Trial) take(pod *v1.Pod, node string) bool {
 	return err == nil && s.ledgers.Take(s.ctx, pod, n).IsSuccess()
 }
 
-// Remove removes a pod.
+// Remove removes a pod from its node, and its allocations from the ledgers.
 func (s *Trial) Remove(pod *v1.Pod) {
 	s.ledgers.Release(pod)
-	s.note(s.pods.RemovePod(klog.FromContext(s.ctx), pod, pod.Spec.NodeName))
+	s.noteChange(s.pods.RemovePod(klog.FromContext(s.ctx), pod, pod.Spec.NodeName))
 }
 
-// Fits returns whether a member of a kind passes the Filters on a node now.
+// Fits returns whether the Filters and the ledgers accept a member of a kind on a node now.
 func (s *Trial) Fits(kind, node int) bool {
 	pre := s.preFilter(kind)
 	if s.err != nil || pre.rejected {
@@ -105,7 +105,7 @@ func (s *Trial) Fits(kind, node int) bool {
 	if err != nil {
 		return false
 	}
-	if _, closed := s.off[kind].Closes(n.Node()); closed {
+	if _, isClosed := s.closed[kind].Closes(n.Node()); isClosed {
 		return false
 	}
 	runs.Add(1)
@@ -121,7 +121,7 @@ func (s *Trial) Fits(kind, node int) bool {
 	return status.IsSuccess()
 }
 
-// preFilter runs the PreFilters of a kind if something has changed.
+// preFilter returns the PreFilter result of a kind. It runs the PreFilters if the snapshot has changed since the last call.
 func (s *Trial) preFilter(kind int) preFiltered {
 	if s.results[kind].done {
 		return s.results[kind]
@@ -135,14 +135,14 @@ func (s *Trial) preFilter(kind int) preFiltered {
 		s.rejectedBy.add(append(pre.restrictedBy, status.Plugin())...)
 	}
 	if pre.rejected && !status.IsRejected() {
-		s.note(status.AsError())
+		s.noteChange(status.AsError())
 	}
-	pre.state = s.pages.withoutFreeing(pre.state) // pages do not know bound pods, their plugins do
+	pre.state = s.pages.withoutFreeing(pre.state) // other plugins still run: they read bound pods, which pages do not
 	s.results[kind] = pre
 	return pre
 }
 
-// Put puts a member of a kind on a node.
+// Put adds a member of a kind to a node.
 func (s *Trial) Put(kind, node int) {
 	allocated := s.take(s.kinds[kind], s.nodes[node])
 	pod := *s.kinds[kind]
@@ -152,22 +152,22 @@ func (s *Trial) Put(kind, node int) {
 	if err == nil {
 		err = s.pods.AddPod(info, s.nodes[node])
 	}
-	s.note(err)
+	s.noteChange(err)
 	s.puts = append(s.puts, put{&pod, s.nodes[node], allocated})
 }
 
-// Undo removes the last member.
+// Undo removes the member that Put added last.
 func (s *Trial) Undo() {
 	last := s.puts[len(s.puts)-1]
 	s.puts = s.puts[:len(s.puts)-1]
-	s.note(s.pods.RemovePod(klog.FromContext(s.ctx), last.pod, last.node))
+	s.noteChange(s.pods.RemovePod(klog.FromContext(s.ctx), last.pod, last.node))
 	if last.allocated {
 		s.ledgers.Undo()
 	}
 }
 
-// note records the first error, and invalidates the PreFilter results.
-func (s *Trial) note(err error) {
+// noteChange invalidates the PreFilter results after a change. It records err if it is the first error.
+func (s *Trial) noteChange(err error) {
 	if s.err == nil {
 		s.err = err
 	}
@@ -176,8 +176,8 @@ func (s *Trial) note(err error) {
 	}
 }
 
-// Dependent returns whether members may be interdependent: a plugin that reads more than one node applies to them.
-// alone says that all members are of this kind.
+// Dependent returns whether members may be interdependent: a plugin or ledger that reads more than one node applies to them. alone says
+// that all members of the group are of this kind.
 func (c *Counter) Dependent(alone bool) bool {
 	if c.rejected != nil {
 		return false
@@ -185,7 +185,7 @@ func (c *Counter) Dependent(alone bool) bool {
 	skipped := c.state.GetSkipFilterPlugins()
 	for _, p := range c.plugins.PreFilter.Enabled {
 		switch scope := facts[p.Name].scope; {
-		case scope == local || scope == ledgered || skipped.Has(p.Name): // ledgers are asked below
+		case scope == local || scope == ledgered || skipped.Has(p.Name): // ledgers are checked below
 		case p.Name == names.InterPodAffinity && (hasNoTerms(c.member) || alone && onlyApartOnHosts(c.member)):
 		default:
 			return true
@@ -194,7 +194,7 @@ func (c *Counter) Dependent(alone bool) bool {
 	return c.pages.far(c.member.GetPod())
 }
 
-// KeptOffBy returns whether a running pod keeps members off nodes other than its own.
+// KeptOffBy returns whether the anti-affinity of a running pod excludes members from nodes other than the pod's own.
 func (c *Counter) KeptOffBy(pod *v1.Pod) bool {
 	if pod.Spec.Affinity == nil || c.rejected != nil || c.state.GetSkipFilterPlugins().Has(names.InterPodAffinity) {
 		return false
@@ -208,12 +208,12 @@ func (c *Counter) KeptOffBy(pod *v1.Pod) bool {
 	return err == nil && c.keptOffFrom(terms)
 }
 
-// Seeks returns whether a member must be near pods such as this one.
+// Seeks returns whether a member has a required affinity that may match the pod.
 func (c *Counter) Seeks(pod *v1.Pod) bool {
 	return slices.ContainsFunc(c.member.GetRequiredAffinityTerms(), func(t fwk.AffinityTerm) bool { return mayMatch(&t, pod) })
 }
 
-// onlyApartOnHosts returns whether a pod's own terms only keep pods off its node, which can be counted per node.
+// onlyApartOnHosts returns whether a pod's only required terms are anti-affinity by host name. Such members can be counted node by node.
 func onlyApartOnHosts(pod fwk.PodInfo) bool {
 	for _, t := range pod.GetRequiredAntiAffinityTerms() {
 		if t.TopologyKey != v1.LabelHostname {

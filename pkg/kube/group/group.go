@@ -1,12 +1,11 @@
-// Package group builds one gang group as planners see it: its gangs and pods, their topology constraints, and parts
-// that the book does not distinguish.
+// Package group builds a gang group for planners: its gangs and pods, their topology constraints, and parts of gangs that the gang book
+// does not distinguish.
 //
 //	record ──► pods that do not exist yet, and stand-ins for them (standin.go, resources.go)
 //	       ──► sub-groups and tasks of a gang, as gangs (parts.go); its whole slices and its last one (slices.go)
 //	       ──► the constraints of the group and of each gang (group.go)
 //
-// It maps values to values, and must not know locks, clocks or informers.
-// Invariant: it only reads the records, which belong to the cache.
+// It only computes values from values, without locks, clocks or informers. Invariant: it only reads the records, which the cache owns.
 package group
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Record is what the cluster says about one gang.
+// Record has the objects of one gang.
 type Record struct {
 	source.Gang
 	Finished map[string]*v1.Pod // members that succeeded or failed
@@ -31,7 +30,7 @@ type Record struct {
 	Declared *source.Declaration
 }
 
-// branches returns constraints on several gangs, as the gang's owner declares them.
+// branches returns the constraints on several gangs together that the gang's owner declares; nil if there are none.
 func (r *Record) branches() []convert.Own {
 	if r.Declared == nil {
 		return nil
@@ -50,21 +49,21 @@ func (r *Record) Gather() *scheduling.GatherSpec {
 // Group is a gang group with the objects that a planner needs.
 type Group struct {
 	gang.Group
-	Pods        map[string]*v1.Pod // members, pending and bound
-	Gather      *scheduling.GatherSpec
-	Constraints []convert.Own // constraints of some of its gangs, in addition
-	Future      []gang.Member // future members, which are planned with the others; Pods has their stand-ins
-	// LeaderFirst are the gangs whose first member must go to a place with capacity for all of them.
+	Pods        map[string]*v1.Pod     // pending and bound members, by key
+	Gather      *scheduling.GatherSpec // the topology constraint of the whole group; nil without one
+	Constraints []convert.Own          // further constraints of some of its gangs
+	Future      []gang.Member          // members not yet created, which are planned with the others; Pods has their stand-ins
+	// LeaderFirst are the gangs whose first member must be placed where all members find capacity.
 	LeaderFirst []gang.Ref
-	// MissingRequests says how much capacity minResources requests beyond the existing pods, for messages.
+	// MissingRequests are messages about minResources that request more than the existing pods.
 	MissingRequests []string
-	// never says of gangs whether their objects forbid evictions for their members.
-	never map[gang.Ref]bool
+	// neverPreempts has, for gangs whose objects declare it, whether no pod may be evicted for their members.
+	neverPreempts map[gang.Ref]bool
 	// Alone says that the group is one pod without a gang.
 	Alone bool
 }
 
-// aloneSource is the source of the key of a pod without a gang: no API declares it.
+// aloneSource is the source in the group key of a pod without a gang. No integration has this name.
 const aloneSource = "Pod"
 
 // AloneKey returns the group key of a pod without a gang.
@@ -72,7 +71,7 @@ func AloneKey(pod *v1.Pod) gang.Ref {
 	return gang.Ref{Source: aloneSource, Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
 }
 
-// Alone returns a pod without a gang as a group of one member, for an eviction. node is its reserved node, or "".
+// Alone returns a group whose only member is a pod without a gang. node is its reserved node, or "".
 func Alone(pod *v1.Pod, node string) *Group {
 	key, ref := convert.PodKey(pod), AloneKey(pod)
 	g := &Group{Pods: map[string]*v1.Pod{key: pod}, Alone: true}
@@ -84,15 +83,15 @@ func Alone(pod *v1.Pod, node string) *Group {
 	return g
 }
 
-// NeverPreempts says whether no pod may be evicted for a member, as its gang's object says, or else the member.
+// NeverPreempts returns whether no pod may be evicted for a member, as its gang's object declares, or otherwise the pod's preemptionPolicy.
 func (g *Group) NeverPreempts(m gang.Member) bool {
-	if never, says := g.never[m.Gang.Whole()]; says {
-		return never
+	if neverPreempts, says := g.neverPreempts[m.Gang.Whole()]; says {
+		return neverPreempts
 	}
 	return convert.NeverPreempts(g.Pods[m.Pod])
 }
 
-// Sets is Group.Sets of the book's group.
+// Sets is gang.Group.Sets with groups of this package.
 func (g *Group) Sets(limit int, classOf func(*Group) string) (all []*Group) {
 	restrict := func(bookGroup *gang.Group) *Group {
 		restricted := *g
@@ -105,16 +104,16 @@ func (g *Group) Sets(limit int, classOf func(*Group) string) (all []*Group) {
 	return all
 }
 
-// RoleOf returns the role of a member, for messages; "" if it has none.
+// RoleOf returns the role of a member for messages, such as its task; "" if it has none.
 func (g *Group) RoleOf(m gang.Member) string { return source.PartOf(g.Pods[m.Pod]) }
 
-// add adds a gang's future members.
+// add adds a gang's record to the group: whether it never preempts, stand-ins for its future members, and whether it is in LeaderFirst.
 func (g *Group) add(r *Record) {
 	if r.Declared != nil && r.Declared.NeverPreempts != nil {
-		if g.never == nil {
-			g.never = map[gang.Ref]bool{}
+		if g.neverPreempts == nil {
+			g.neverPreempts = map[gang.Ref]bool{}
 		}
-		g.never[r.Ref] = *r.Declared.NeverPreempts
+		g.neverPreempts[r.Ref] = *r.Declared.NeverPreempts
 	}
 	members, pods := r.StandIns()
 	for i, m := range members {
@@ -132,7 +131,7 @@ func (g *Group) add(r *Record) {
 	}
 }
 
-// New returns a group from the records of its gangs, or why it cannot be planned. tree may be nil.
+// New returns the group g of the gang book with the records of its gangs, or why it cannot be planned. tree may be nil.
 func New(g gang.Group, records []*Record, tree *topology.Tree) (*Group, gang.Obstacle) {
 	out := &Group{Group: g, Pods: map[string]*v1.Pod{}}
 	for _, r := range records {
@@ -151,8 +150,8 @@ func New(g gang.Group, records []*Record, tree *topology.Tree) (*Group, gang.Obs
 	return out, gang.Obstacle{}
 }
 
-// addConstraints collects the topology constraints of the gangs. Constraints on the group must agree. Constraints
-// on single gangs hold for all gangs if all agree, else for the gang that declares them.
+// addConstraints sets Gather and Constraints from the gangs' records. It returns an obstacle if gangs declare different constraints on the
+// group. Constraints on single gangs apply to all gangs if all declarations are equal, else to the gang that declares them.
 func (g *Group) addConstraints(records []*Record) gang.Obstacle {
 	agree, first := true, (*scheduling.GatherSpec)(nil)
 	for _, r := range records {
@@ -165,7 +164,7 @@ func (g *Group) addConstraints(records []*Record) gang.Obstacle {
 	}
 	var from *Record
 	for _, r := range records {
-		gather := g.takeOwn(r, !agree)
+		gather := g.takeConstraints(r, !agree)
 		if gather == nil {
 			continue
 		}
@@ -185,9 +184,9 @@ func conflict(x, y *Record) string {
 	return words + "carry different " + scheduling.AnnotationTopologySpec
 }
 
-// takeOwn adds the constraints of a gang that hold besides the group's, and returns its constraint on the group.
-// apart says that its constraints on single gangs hold for this gang only.
-func (g *Group) takeOwn(r *Record, apart bool) *scheduling.GatherSpec {
+// takeConstraints adds the constraints of a gang that do not apply to the whole group, and returns its constraint on the group; nil without
+// one. perGang says that its constraints on single gangs apply to this gang only.
+func (g *Group) takeConstraints(r *Record, perGang bool) *scheduling.GatherSpec {
 	for _, own := range r.branches() {
 		if !slices.ContainsFunc(g.Constraints, func(o convert.Own) bool {
 			return slices.Equal(o.Gangs, own.Gangs) && source.SameGather(o.Gather, own.Gather)
@@ -196,7 +195,7 @@ func (g *Group) takeOwn(r *Record, apart bool) *scheduling.GatherSpec {
 		}
 	}
 	gather := r.Gather()
-	if gather == nil || !apart && !r.Declared.PerGang {
+	if gather == nil || !perGang && !r.Declared.PerGang {
 		return gather
 	}
 	shared, own := &scheduling.GatherSpec{}, &scheduling.GatherSpec{}

@@ -13,16 +13,16 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// The members of a gang may form sub-groups by their labels (source.SubGroups), or belong to several tasks. The
-// book knows one gang. Planners see each sub-group or task as a gang, and the members without one as another.
+// The members of a gang may form sub-groups by their labels (source.SubGroups), or belong to several tasks. In the gang book they are one
+// gang. For planners each sub-group or task is a gang, and the members without one are a further gang.
 
-// split replaces a gang by its sub-groups, or says which of them are missing.
+// split replaces a gang in the group by its sub-groups or tasks. If required sub-groups are incomplete, it returns an obstacle.
 func (g *Group) split(r *Record) gang.Obstacle {
 	if r.Declared == nil || len(r.Declared.SubGroups) == 0 {
 		g.splitTasks(r)
 		return gang.Obstacle{}
 	}
-	index := slices.IndexFunc(g.Gangs, func(of gang.Gang) bool { return of.Ref == r.Ref })
+	index := slices.IndexFunc(g.Gangs, func(gangOfGroup gang.Gang) bool { return gangOfGroup.Ref == r.Ref })
 	p := g.parts(r)
 	need := g.Gangs[index].Need
 	if need > 0 { // a gang that was complete once continues with the remaining members
@@ -45,8 +45,8 @@ func (g *Group) split(r *Record) gang.Obstacle {
 	return gang.Obstacle{}
 }
 
-// splitTasks makes a gang with spare members start with the minimum of each task. The first members of any task
-// fill the rest of its minimum.
+// splitTasks replaces a gang by its tasks if more members exist than it needs. Each task then needs its own minimum, and the first members
+// of any task are needed for the rest of the gang's minimum.
 func (g *Group) splitTasks(r *Record) {
 	index := slices.IndexFunc(g.Gangs, func(whole gang.Gang) bool { return whole.Ref == r.Ref })
 	if r.Declared == nil || len(r.Declared.Tasks) == 0 || g.Gangs[index].Need == 0 {
@@ -66,26 +66,26 @@ func (g *Group) splitTasks(r *Record) {
 	}
 }
 
-// tasks returns the parts as gangs; minimum is the minimum of each task.
+// tasks returns the parts of the gang whole as gangs, with how many members each needs. minimum is the minimum of each task by name.
 func (p *parts) tasks(whole gang.Gang, minimum map[string]int) (out []gang.Gang) {
-	left := whole.Need
+	remaining := whole.Need
 	for _, s := range p.all {
 		part := whole
 		part.Ref, part.Started = whole.Ref.Part(s.name), s.placed
 		part.Need = min(max(0, minimum[s.name]-s.placed), s.exist-s.placed)
-		left -= part.Need
+		remaining -= part.Need
 		out = append(out, part)
 	}
 	for i, s := range p.all {
-		extra := min(max(0, left), s.exist-s.placed-out[i].Need)
-		left -= extra
+		extra := min(max(0, remaining), s.exist-s.placed-out[i].Need)
+		remaining -= extra
 		out[i].Need += extra
 		out[i].Min = s.placed + out[i].Need
 	}
 	return out
 }
 
-// replace replaces a gang by its parts.
+// replace replaces the gang at an index by its parts, and changes the gang of its members accordingly.
 func (g *Group) replace(index int, parts []gang.Gang, p *parts) {
 	whole := g.Gangs[index].Ref
 	g.Gangs = slices.Concat(g.Gangs[:index], parts, g.Gangs[index+1:])
@@ -101,20 +101,20 @@ func (g *Group) replace(index int, parts []gang.Gang, p *parts) {
 	}
 }
 
-// parts are the sub-groups of a gang, ordered by policy and name. Last come the members without a sub-group.
+// parts are the sub-groups of a gang, ordered by policy and name. The members without a sub-group are the last part.
 type parts struct {
 	all        []*subGroup
-	subGroupOf map[string]string // by member
+	subGroupOf map[string]string // name of the sub-group, by member
 }
 
 type subGroup struct {
 	name          string
-	policy        int // -1 is none
-	size          int
-	exist, placed int
+	policy        int // index of its policy; -1 for members without a sub-group
+	size          int // number of members when complete; 0 for members without a sub-group
+	exist, placed int // number of members; of those, how many are bound or have succeeded
 }
 
-// parts sorts the existing and the succeeded members of a gang.
+// parts returns the sub-groups of a gang's existing and succeeded members.
 func (g *Group) parts(r *Record) *parts {
 	p := &parts{subGroupOf: map[string]string{}}
 	known := map[string]*subGroup{}
@@ -161,7 +161,7 @@ func (g *Group) parts(r *Record) *parts {
 	return p
 }
 
-// shortage says which policy selects no pod, or has too few complete sub-groups; "" if none.
+// shortage returns a message about the first policy that selects no pod or has too few complete sub-groups; "" if there is none.
 func (p *parts) shortage(policies []source.SubGroups, members map[string]*v1.Pod) string {
 	for i := range policies {
 		policy := &policies[i]
@@ -187,7 +187,7 @@ func (p *parts) shortage(policies []source.SubGroups, members map[string]*v1.Pod
 	return ""
 }
 
-// placeable returns how many members may be placed: those of complete or started sub-groups, and those without one.
+// placeable returns how many members that are not placed may be placed: members of complete or started sub-groups, and members without one.
 func (p *parts) placeable() (n int) {
 	for _, s := range p.all {
 		if s.policy < 0 || s.exist >= s.size || s.placed > 0 {
@@ -197,7 +197,7 @@ func (p *parts) placeable() (n int) {
 	return n
 }
 
-// required returns how many members the sub-groups that the policies require must still place.
+// required returns how many members are still to be placed until each policy has its minimal number of complete sub-groups.
 func (p *parts) required(policies []source.SubGroups) (n int) {
 	for i, policy := range policies {
 		started := 0
@@ -211,21 +211,23 @@ func (p *parts) required(policies []source.SubGroups) (n int) {
 	return n
 }
 
-// follows says whether the members of s start one by one: they are in no sub-group, or in a started one.
-func (s *subGroup) follows(need int) bool {
+// startsOneByOne returns whether the members of s may start one by one: s has members without a sub-group, or a started one. need is how
+// many members the gang still needs.
+func (s *subGroup) startsOneByOne(need int) bool {
 	return s.policy < 0 || s.placed >= s.size || s.placed > 0 && (need == 0 || s.exist < s.size)
 }
 
-// anyFollows says whether any waiting members start one by one.
-func (p *parts) anyFollows(need int) bool {
-	return slices.ContainsFunc(p.all, func(s *subGroup) bool { return s.exist > s.placed && s.follows(need) })
+// anyStartsOneByOne returns whether any pending members may start one by one.
+func (p *parts) anyStartsOneByOne(need int) bool {
+	return slices.ContainsFunc(p.all, func(s *subGroup) bool { return s.exist > s.placed && s.startsOneByOne(need) })
 }
 
-// choose returns a gang's parts as gangs, and adds the choice between them. A sub-group starts complete or not at
-// all. Members of a started one, or of none, start one by one. Before the gang starts, each policy requires its
-// number of sub-groups, and the gang its minimum; then members without a sub-group precede further sub-groups. If
-// no policy requires any, the plan with most members wins. After the start each part uses free capacity only. Pods
-// may be evicted for lost members: for those that replace one, else for a sub-group.
+// choose returns a gang's parts as gangs, and adds the choice between them to g.Choice. need is how many members the gang still needs.
+//
+// A sub-group starts complete or not at all. Members of a started one, and members without one, start one by one. To start, the gang needs
+// the minimal number of sub-groups of each policy, and its minimum. Members without a sub-group are preferred to further sub-groups, unless
+// no policy requires any: then the plan with most members is preferred. After the start each part uses only free capacity. But pods may be
+// evicted to replace lost members: by members that start one by one, or if there are none, by a sub-group.
 func (g *Group) choose(p *parts, index, need int, policies []source.SubGroups) (out []gang.Gang) {
 	whole := g.Gangs[index]
 	if g.Choice == nil {
@@ -238,7 +240,7 @@ func (g *Group) choose(p *parts, index, need int, policies []source.SubGroups) (
 	if need == 0 {
 		lost = max(0, whole.Min-whole.Started)
 	}
-	if lost > 0 && !p.anyFollows(need) {
+	if lost > 0 && !p.anyStartsOneByOne(need) {
 		g.Choice.Totals = append(g.Choice.Totals, 1) // a sub-group is needed
 	} else {
 		g.Choice.Totals = append(g.Choice.Totals, need)
@@ -259,8 +261,8 @@ func (g *Group) choose(p *parts, index, need int, policies []source.SubGroups) (
 				part.Above[0].Least = policies[s.policy].MinSubGroups
 			}
 		}
-		follow := 0 // members for which pods may be evicted though a plan may leave them out
-		if s.follows(need) {
+		follow := 0 // members for which pods may be evicted, although a plan need not include them
+		if s.startsOneByOne(need) {
 			follow = min(lost, s.exist-s.placed)
 			lost -= follow
 		} else {

@@ -14,21 +14,20 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// minResources of a PodGroup is the sum of the requests of all members. Capacity beyond the existing pods is held
-// for stand-ins. No object says how many pods follow, nor their requests, so each stand-in requests about as much
-// as the first pod.
+// minResources of a PodGroup is the sum of the requests of all members. Stand-ins request what it exceeds the existing pods by. No object
+// says how many pods will follow, nor what they request. So each stand-in requests about as much as the first pod.
 
-// rest is minResources minus the requests of the first pod, in equal shares, one per stand-in. Shares of whole
-// devices differ by at most one.
+// rest is minResources minus the requests of the first pod, in equal shares: one for each further member. Shares of whole devices differ by
+// at most one.
 type rest struct {
 	amounts map[v1.ResourceName]int64
-	shares  int64
+	shares  int64 // number of shares
 }
 
-// grains are the shares of resources that the first pod does not request. The default is 1.
+// grains are the sizes of shares of resources that the first pod does not request. The default is 1.
 var grains = map[v1.ResourceName]int64{v1.ResourceCPU: 1000, v1.ResourceMemory: 1 << 30, v1.ResourceEphemeralStorage: 1 << 30}
 
-// rest returns what minResources requests beyond a pod. It skips names of quotas, such as limits.cpu.
+// rest returns minResources minus the requests of a pod, as shares. It skips resource names of quotas, such as limits.cpu.
 func (r *Record) rest(first *v1.Pod) rest {
 	out, requested := rest{amounts: map[v1.ResourceName]int64{}}, requestsOf(first)
 	for name, q := range r.Declared.Resources {
@@ -47,7 +46,7 @@ func (r *Record) rest(first *v1.Pod) rest {
 	return out
 }
 
-// upTo returns the amount of a resource in the first shares.
+// upTo returns the amount of a resource in the given number of first shares together.
 func (s rest) upTo(name v1.ResourceName, shares int64) int64 {
 	if grains[name] > 0 {
 		return min((s.amounts[name]+s.shares-1)/s.shares*shares, s.amounts[name])
@@ -55,7 +54,7 @@ func (s rest) upTo(name v1.ResourceName, shares int64) int64 {
 	return s.amounts[name] * shares / s.shares
 }
 
-// number returns a name for a share: its number, and the amounts of it that other pods cover.
+// number returns a text for the name of a stand-in: the number of its share, and which amounts of it other pods already request.
 func (s rest) number(share int, others map[v1.ResourceName]int64) string {
 	number := strconv.Itoa(share)
 	parts := ""
@@ -69,7 +68,7 @@ func (s rest) number(share int, others map[v1.ResourceName]int64) string {
 	return number + parts
 }
 
-// request sets the requests of a pod to the uncovered part of a share.
+// request sets the requests of a stand-in to its share without what other pods already request. number is from the method number.
 func (s rest) request(spec *v1.PodSpec, number string) {
 	parts := make([]int64, 1+len(s.amounts))
 	for i, part := range strings.SplitN(number, standInMark, len(parts)) {
@@ -89,7 +88,7 @@ func (s rest) request(spec *v1.PodSpec, number string) {
 	spec.Containers = []v1.Container{{Name: "rest", Resources: v1.ResourceRequirements{Requests: requests}}}
 }
 
-// covered returns how many shares the other pods cover, and the number of shares.
+// covered returns how many shares the requests of other pods make up completely, and the number of all shares.
 func (s rest) covered(others map[v1.ResourceName]int64) (n, total int) {
 	for int64(n) < s.shares {
 		for name := range s.amounts {
@@ -102,7 +101,7 @@ func (s rest) covered(others map[v1.ResourceName]int64) (n, total int) {
 	return n, n
 }
 
-// exact says whether the existing pods exactly cover minResources.
+// exact returns whether minResources is declared and the existing pods do not request more.
 func (r *Record) exact() bool {
 	if len(r.Declared.Resources) == 0 {
 		return false
@@ -116,7 +115,7 @@ func (r *Record) exact() bool {
 	return true
 }
 
-// beyond describes what minResources requests beyond the existing pods.
+// beyond returns a message that minResources exceeds the requests of the existing pods. standIns is the number of stand-ins for the excess.
 func (r *Record) beyond(standIns int) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(r.Declared.Resources)) {
@@ -128,7 +127,7 @@ func (r *Record) beyond(standIns int) string {
 		r.Ref, strings.Join(all, ", "), members(standIns))
 }
 
-// members formats a number of members.
+// members returns a number of members as a text.
 func members(n int) string {
 	if n == 1 {
 		return "1 member"
@@ -136,7 +135,7 @@ func members(n int) string {
 	return fmt.Sprint(n, " members")
 }
 
-// requests returns the sum of the requests of all pods except one.
+// requests returns the sum of the requests of all pods except the pod except (or nil).
 func (r *Record) requests(except *v1.Pod) map[v1.ResourceName]int64 {
 	sum := map[v1.ResourceName]int64{}
 	for _, pod := range r.Pods {
@@ -159,7 +158,7 @@ func requestsOf(pod *v1.Pod) map[v1.ResourceName]int64 {
 	return out
 }
 
-// amountOf returns a quantity in thousandths of a CPU, in bytes, or in devices.
+// amountOf returns a quantity of a resource in thousandths of a CPU, in bytes, or as a number.
 func amountOf(name v1.ResourceName, q resource.Quantity) int64 {
 	if name == v1.ResourceCPU {
 		return q.MilliValue()

@@ -9,20 +9,18 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// A gang with podCountMultiple consists of slices: that many members in one domain each. After members finished
-// without being recreated, the rest may be no multiple. Then the remainder is one smaller slice, and planners see
-// it as a gang:
+// A gang with podCountMultiple consists of slices: each has that many members in one domain. If members finish and are not recreated, the
+// number of the others may be no multiple. Then there is one smaller slice, the last one, which is a separate gang for planners:
 //
 //	podCountMultiple 4, 3 of 8 members have finished    one slice of 4, the last slice of 1
 
-// The names of the parts, as planners see them. LastSlice is the smaller one.
+// The names of the parts. LastSlice is the smaller slice.
 const (
 	wholeSlices = "whole slices"
 	LastSlice   = "last slice"
 )
 
-// splitSlices splits a gang into its whole slices and its last slice, if finished members leave a remainder. tree
-// may be nil.
+// splitSlices replaces a gang by its whole slices and its last slice, if finished members are the cause of a remainder. tree may be nil.
 func (g *Group) splitSlices(r *Record, tree *topology.Tree) {
 	index := slices.IndexFunc(g.Gangs, func(whole gang.Gang) bool { return whole.Ref == r.Ref })
 	d, whole := r.Declared, g.Gangs[index]
@@ -45,7 +43,7 @@ func (g *Group) splitSlices(r *Record, tree *topology.Tree) {
 	if remainder == 0 && !slices.ContainsFunc(rules, func(r scheduling.GatherRule) bool { return len(members)%r.PodCountMultiple != 0 }) {
 		return
 	}
-	g.leaveSlices(r.Ref)
+	g.moveMultiples(r.Ref)
 	p := &parts{subGroupOf: map[string]string{}}
 	last := lastOf(members, remainder, rules[0], tree)
 	for _, name := range []string{wholeSlices, LastSlice} {
@@ -76,8 +74,8 @@ func (g *Group) splitSlices(r *Record, tree *topology.Tree) {
 	g.replace(index, p.sliced(whole), p)
 }
 
-// lastOf returns the size members of the last slice: those of a domain with a remainder of that size, else the last
-// waiting members.
+// lastOf returns the keys of the members of the last slice, which has size members. If the bound members in a domain have a remainder of
+// that size, the last of these are the last slice; else the last pending members are.
 func lastOf(members []gang.Member, size int, rule scheduling.GatherRule, tree *topology.Tree) map[string]bool {
 	last, bound := map[string]bool{}, map[topology.ID][]string{}
 	for _, m := range members {
@@ -105,7 +103,7 @@ func lastOf(members []gang.Member, size int, rule scheduling.GatherRule, tree *t
 	return last
 }
 
-// domainOf returns the domain of a node in a layer; ok is false if it is unknown.
+// domainOf returns the domain of a layer that contains a node; ok is false if it is unknown.
 func domainOf(t *topology.Tree, node, layer string) (d topology.ID, ok bool) {
 	if t == nil || node == "" {
 		return 0, false
@@ -118,8 +116,9 @@ func domainOf(t *topology.Tree, node, layer string) (d topology.ID, ok bool) {
 	return t.Ancestor(t.Node(i), l), true
 }
 
-// leaveSlices moves the multiples of the group's constraint to its gangs, except one, which declares its own.
-func (g *Group) leaveSlices(except gang.Ref) {
+// moveMultiples removes the multiples from the group's constraint, and adds them as constraints of each gang except one. The gang except is
+// split into slices, which get constraints of their own; its own multiples are removed, too.
+func (g *Group) moveMultiples(except gang.Ref) {
 	if g.Gather != nil {
 		var each []scheduling.GatherRule
 		g.Gather, each = withoutMultiples(g.Gather, len(g.Gangs) == 1)
@@ -136,7 +135,8 @@ func (g *Group) leaveSlices(except gang.Ref) {
 	}
 }
 
-// withoutMultiples returns a spec without multiples, of each gang or of all, and the rules that had them.
+// withoutMultiples returns a copy of g without multiples, and the rules that had them. If all is false, it changes only rules for single
+// gangs.
 func withoutMultiples(g *scheduling.GatherSpec, all bool) (out *scheduling.GatherSpec, removed []scheduling.GatherRule) {
 	out = &scheduling.GatherSpec{Rules: slices.Clone(g.Rules)}
 	for i := range out.Rules {
@@ -148,7 +148,7 @@ func withoutMultiples(g *scheduling.GatherSpec, all bool) (out *scheduling.Gathe
 	return out, removed
 }
 
-// divisor returns the greatest common divisor.
+// divisor returns the greatest common divisor of a and b.
 func divisor(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b
@@ -156,7 +156,7 @@ func divisor(a, b int) int {
 	return a
 }
 
-// sliced returns the parts as gangs. Needed and lost members come from the whole slices first.
+// sliced returns the parts of the gang whole as gangs. Members that the gang needs, or has lost, are taken from the whole slices first.
 func (p *parts) sliced(whole gang.Gang) (out []gang.Gang) {
 	need, lost := whole.Need, max(0, whole.Min-whole.Started)
 	for _, s := range p.all {

@@ -15,13 +15,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// If a controller creates the leader of a gang before the other members, all are planned together
-// (Declaration.Total). A stand-in is a pod like the future one, as far as that is known. Its name is the leader's
-// name with a number, separated by a character that pod names cannot contain.
+// If a controller creates the leader of a gang before the other members, all of them are planned together (Declaration.Total). A stand-in
+// is a pod like the future member, as far as that is known. Its name is the leader's name, standInMark (which pod names cannot contain),
+// and a number.
 
 const standInMark = "~"
 
-// StandIns returns stand-ins for the future members of a gang; none if no future members are known.
+// StandIns returns stand-ins for the members of a gang that are not yet created, as members and as pods; nil if no such members are known.
 func (r *Record) StandIns() (members []gang.Member, pods []*v1.Pod) {
 	if r.Declared == nil || len(r.Pods) == 0 || r.Declared.Total+len(r.Declared.Resources) == 0 {
 		return nil, nil
@@ -45,8 +45,8 @@ func (r *Record) StandIns() (members []gang.Member, pods []*v1.Pod) {
 	return members, pods
 }
 
-// StandIn returns a pod with the leader's priority and the needs of a future member. It has no volumes and claims
-// that may be the leader's own. Claims from a template are kept.
+// StandIn returns the stand-in with a number: a pod with the leader's priority and the requests of a future member. It has no volumes and
+// claims that may be the leader's own, but claims from a template.
 func (r *Record) StandIn(leader *v1.Pod, number string) *v1.Pod {
 	pod := *leader
 	pod.Name, pod.UID = leader.Name+standInMark+number, leader.UID+types.UID(standInMark+number)
@@ -70,5 +70,5 @@ func (r *Record) StandIn(leader *v1.Pod, number string) *v1.Pod {
 	return &pod
 }
 
-// Leader splits the name of a stand-in into the name of its leader and its number.
+// Leader splits the key of a stand-in into the key of its leader and its number. ok is false if the key is of another pod.
 func Leader(key string) (leader, number string, ok bool) { return strings.Cut(key, standInMark) }

@@ -17,38 +17,38 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// claimRehearsal is claimPage with pods added and evicted. The allocated state of a pool is loaded when a node that reaches it
-// is tried.
+// claimRehearsal is a what-if copy of a claimPage: with further pods, and without evicted ones. The allocations of a pool are added to
+// state when a node that can use the pool is tried.
 type claimRehearsal struct {
 	*claimPage
 	state          structured.AllocatedState
 	loadedPools    map[poolID]bool
 	evicted        map[types.UID]bool
-	freed          map[types.UID]bool // claims
-	held           map[types.UID]*heldDevices
-	addedUsers     map[types.UID]int  // further users of allocated claims, beside ReservedFor
-	furtherMembers map[types.UID]bool // members beyond the counted ones
+	freed          map[types.UID]bool         // claims whose devices were removed from state
+	held           map[types.UID]*heldDevices // by claim, the devices taken in this rehearsal
+	addedUsers     map[types.UID]int          // by allocated claim, the number of pods added to ReservedFor
+	furtherMembers map[types.UID]bool         // members that are not in claimPage.members
 	log            []claimTake
 }
 
-// heldDevices is the devices that a pod has taken for a claim.
+// heldDevices are the devices that a pod has taken for a claim.
 type heldDevices struct {
 	holder     types.UID
 	allocation *resourceapi.AllocationResult
-	users      []*v1.Pod // members that share the claim
+	users      []*v1.Pod // for a joint claim, the members that use it
 }
 
-// claimTake is what one pod has taken.
+// claimTake is what one pod has taken, to be undone.
 type claimTake struct {
 	pod        *v1.Pod
 	node       string
 	claims     []*resourceapi.ResourceClaim
 	results    []resourceapi.AllocationResult // by claim
-	held       []types.UID
-	joined     []types.UID // claims that it shares with other members
-	added      []types.UID // allocated claims that it uses
-	writeAhead bool        // its own cycle may choose other devices
-	displaced  []displaced // what displaced pods had before
+	held       []types.UID                    // claims that it added to claimRehearsal.held
+	joined     []types.UID                    // joint claims that it uses
+	added      []types.UID                    // claims, allocated before, that it uses
+	writeAhead bool                           // the allocation must be written before its cycle, which may choose other devices
+	displaced  []displaced                    // the devices of other pods before reallocate changed them
 }
 
 // Rehearse implements fit.Page.
@@ -59,7 +59,7 @@ func (p *claimPage) Rehearse() fit.Rehearsal {
 	}
 }
 
-// loadPool adds the allocations of a pool to the state.
+// loadPool adds the allocations of a pool to r.state, once.
 func (r *claimRehearsal) loadPool(id poolID) {
 	if r.loadedPools[id] {
 		return
@@ -76,7 +76,7 @@ func (r *claimRehearsal) loadPool(id poolID) {
 	}
 }
 
-// Leave implements fit.Rehearsal: a claim's devices are free once all its users are evicted.
+// Release implements fit.Rehearsal: it records that a pod is evicted. A claim's devices are free if all its users are evicted.
 func (r *claimRehearsal) Release(pod *v1.Pod) {
 	r.evicted[pod.UID] = true
 	for _, c := range r.usedClaims(pod) {
@@ -102,12 +102,12 @@ func (r *claimRehearsal) Release(pod *v1.Pod) {
 	}
 }
 
-// member says whether the page was opened for a pod.
-func (r *claimRehearsal) member(pod *v1.Pod) bool {
+// isMember returns whether a pod is one of the members for which the page was opened.
+func (r *claimRehearsal) isMember(pod *v1.Pod) bool {
 	return r.members[pod.UID] || r.furtherMembers[pod.UID]
 }
 
-// free removes devices from the allocated state.
+// free removes the devices of an allocation from r.state.
 func (r *claimRehearsal) free(a *resourceapi.AllocationResult) {
 	eachDevice(a, func(id structured.DeviceID, device *resourceapi.DeviceRequestAllocationResult) {
 		r.loadPool(poolID{device.Driver, device.Pool})
@@ -120,7 +120,7 @@ func (r *claimRehearsal) free(a *resourceapi.AllocationResult) {
 	})
 }
 
-// take adds devices to the allocated state.
+// take adds the devices of an allocation to r.state.
 func (r *claimRehearsal) take(a *resourceapi.AllocationResult) {
 	eachDevice(a, func(id structured.DeviceID, device *resourceapi.DeviceRequestAllocationResult) {
 		if device.ShareID == nil || !r.features.ConsumableCapacity {
@@ -132,7 +132,7 @@ func (r *claimRehearsal) take(a *resourceapi.AllocationResult) {
 	})
 }
 
-// eachDevice calls do for the devices of an allocation, except devices with admin access, which are not taken.
+// eachDevice calls do for each device of an allocation, except devices with admin access, which are not allocated.
 func eachDevice(a *resourceapi.AllocationResult, do func(structured.DeviceID, *resourceapi.DeviceRequestAllocationResult)) {
 	for i := range a.Devices.Results {
 		if device := &a.Devices.Results[i]; device.AdminAccess == nil || !*device.AdminAccess {
@@ -141,7 +141,7 @@ func eachDevice(a *resourceapi.AllocationResult, do func(structured.DeviceID, *r
 	}
 }
 
-// Undo implements fit.Rehearsal.
+// Undo implements fit.Rehearsal: it takes back the last Take.
 func (r *claimRehearsal) Undo() {
 	last := r.log[len(r.log)-1]
 	r.log = r.log[:len(r.log)-1]
@@ -165,24 +165,24 @@ func unschedulable(why string) *fwk.Status {
 	return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(names.DynamicResources)
 }
 
-// Take implements fit.Rehearsal.
+// Take implements fit.Rehearsal: it allocates the devices of a pod's claims on a node.
 func (r *claimRehearsal) Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	ask, taken, why := r.claimsToAllocate(pod, node)
+	need, taken, why := r.claimsToAllocate(pod, node)
 	if why != "" {
 		return unschedulable(why)
 	}
 	taken.pod = pod
 	taken.node = node.Node().Name
-	taken.claims = ask
-	if len(ask) > 0 {
-		results, err := r.allocate(ctx, node.Node(), ask)
+	taken.claims = need
+	if len(need) > 0 {
+		results, err := r.allocate(ctx, node.Node(), need)
 		switch {
 		case errors.Is(err, structured.ErrFailedAllocationOnNode):
 			return unschedulable(err.Error())
 		case err != nil:
 			return fwk.AsStatus(err).WithPlugin(names.DynamicResources)
-		case len(results) != len(ask):
-			if results, taken.displaced = r.reallocate(ctx, pod, node, ask); results == nil {
+		case len(results) != len(need):
+			if results, taken.displaced = r.reallocate(ctx, pod, node, need); results == nil {
 				return unschedulable("cannot allocate all claims")
 			}
 			taken.writeAhead = true
@@ -191,13 +191,13 @@ func (r *claimRehearsal) Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInf
 	}
 	for i := range taken.results {
 		r.take(&taken.results[i])
-		c := ask[i]
+		c := need[i]
 		if c.UID == "" || r.held[c.UID] != nil {
 			continue
 		}
 		r.held[c.UID] = &heldDevices{holder: pod.UID, allocation: &taken.results[i]}
 		taken.held = append(taken.held, c.UID)
-		if r.isJoint(c) && r.member(pod) {
+		if r.isJoint(c) && r.isMember(pod) {
 			taken.joined = append(taken.joined, c.UID)
 		}
 	}
@@ -211,9 +211,9 @@ func (r *claimRehearsal) Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInf
 	return nil
 }
 
-// claimsToAllocate returns the unallocated claims of a pod, with the allocated and joint claims in taken; or why the node need
-// not be tried.
-func (r *claimRehearsal) claimsToAllocate(pod *v1.Pod, node fwk.NodeInfo) (ask []*resourceapi.ResourceClaim, taken claimTake, why string) {
+// claimsToAllocate returns the claims of a pod that need an allocation. taken has the other claims: allocated ones, and joint ones that
+// another member has taken. If the pod cannot use a claim on the node, why says so; else it is "".
+func (r *claimRehearsal) claimsToAllocate(pod *v1.Pod, node fwk.NodeInfo) (need []*resourceapi.ResourceClaim, taken claimTake, why string) {
 	const elsewhere = "resourceclaim not available on the node"
 	for _, c := range r.claimsOf(pod) {
 		if why := otherDomain(c, node.Node()); why != "" {
@@ -229,8 +229,8 @@ func (r *claimRehearsal) claimsToAllocate(pod *v1.Pod, node fwk.NodeInfo) (ask [
 			}
 			taken.added = append(taken.added, c.UID)
 		case held == nil, held.holder == pod.UID && !r.shared(c):
-			ask = append(ask, c)
-		case len(held.users) == 0 || !r.member(pod):
+			need = append(need, c)
+		case len(held.users) == 0 || !r.isMember(pod):
 			// A second pod is unschedulable until the allocation of the claim is written.
 			return nil, taken, fmt.Sprintf("resource claim %s/%s is in the process of being allocated", c.Namespace, c.Name)
 		case len(held.users)+len(c.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize:
@@ -241,22 +241,22 @@ func (r *claimRehearsal) claimsToAllocate(pod *v1.Pod, node fwk.NodeInfo) (ask [
 			taken.joined = append(taken.joined, c.UID)
 		}
 	}
-	ask, why = r.withExtended(ask, pod, node)
-	return ask, taken, why
+	need, why = r.withExtended(need, pod, node)
+	return need, taken, why
 }
 
 func tooMany(c *resourceapi.ResourceClaim) string {
 	return fmt.Sprintf("resource claim %s/%s is for %d pods at the most", c.Namespace, c.Name, resourceapi.ResourceClaimReservedForMaxSize)
 }
 
-// isFull says whether no further pod can use an allocated claim.
+// isFull returns whether an allocated claim has the maximal number of users.
 func (r *claimRehearsal) isFull(c *resourceapi.ResourceClaim) bool {
 	return len(c.Status.ReservedFor)+r.addedUsers[c.UID] >= resourceapi.ResourceClaimReservedForMaxSize &&
 		r.reservations(c, r.evicted)+r.addedUsers[c.UID] >= resourceapi.ResourceClaimReservedForMaxSize
 }
 
-// reservations counts the pods a claim is reserved for, except waiting pods, which are counted when they are added, and evicted
-// pods.
+// reservations returns the number of pods in a claim's ReservedFor, without evicted pods and pending pods. Pending pods are counted when
+// they are added to the rehearsal.
 func (p *claimPage) reservations(c *resourceapi.ResourceClaim, evicted map[types.UID]bool) (n int) {
 	for _, by := range c.Status.ReservedFor {
 		pod, err := p.pods.Pods(c.Namespace).Get(by.Name)
@@ -267,13 +267,13 @@ func (p *claimPage) reservations(c *resourceapi.ResourceClaim, evicted map[types
 	return n
 }
 
-// withExtended appends the claim for a pod's extended resources.
-func (r *claimRehearsal) withExtended(ask []*resourceapi.ResourceClaim, pod *v1.Pod, node fwk.NodeInfo) (all []*resourceapi.ResourceClaim,
+// withExtended returns need with the claim for extended resources that the node does not offer without a claim; or why it cannot have them.
+func (r *claimRehearsal) withExtended(need []*resourceapi.ResourceClaim, pod *v1.Pod, node fwk.NodeInfo) (all []*resourceapi.ResourceClaim,
 	why string,
 ) {
 	classes := r.extendedClasses(pod)
 	if len(classes) == 0 {
-		return ask, ""
+		return need, ""
 	}
 	have := node.GetAllocatable().GetScalarResources()
 	for name, q := range scalars(pod) {
@@ -287,33 +287,33 @@ func (r *claimRehearsal) withExtended(ask []*resourceapi.ResourceClaim, pod *v1.
 		}
 	}
 	if requests := requestsFor(pod, classes); len(requests) > 0 {
-		ask = append(ask, extendedClaim(pod, requests))
+		need = append(need, extendedClaim(pod, requests))
 	}
-	return ask, ""
+	return need, ""
 }
 
-// maxSteps bounds the allocator's steps for one member: its search is exponential if the last device does not fit.
+// maxSteps bounds the allocator's steps for one member: its search takes exponential time if the last device does not fit.
 const maxSteps = 20_000
 
-// allocate finds free devices. Joint claims first get devices that several nodes reach: then the members need not all run on
-// the same node.
-func (r *claimRehearsal) allocate(ctx context.Context, node *v1.Node, ask []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult,
+// allocate returns allocations of free devices on a node, one for each claim; fewer if there are too few devices. It prefers, for joint
+// claims, devices that several nodes can use: then the members need not all run on one node.
+func (r *claimRehearsal) allocate(ctx context.Context, node *v1.Node, need []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult,
 	error,
 ) {
-	if len(r.multiNode) > 0 && slices.ContainsFunc(ask, r.isJoint) {
-		if results, err := r.allocateFar(ctx, node, ask); err == nil && results != nil {
+	if len(r.multiNode) > 0 && slices.ContainsFunc(need, r.isJoint) {
+		if results, err := r.allocateFar(ctx, node, need); err == nil && results != nil {
 			return results, nil
 		}
 	}
-	return r.allocateFrom(ctx, maxSteps, node, ask, r.byNode[node.Name], r.multiNode)
+	return r.allocateFrom(ctx, maxSteps, node, need, r.byNode[node.Name], r.multiNode)
 }
 
-// allocateFar is allocate without the node's own devices for joint claims; nil if that does not suffice.
-func (r *claimRehearsal) allocateFar(ctx context.Context, node *v1.Node, ask []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult,
+// allocateFar is allocate with only devices for joint claims that several nodes can use. It returns nil if that does not suffice.
+func (r *claimRehearsal) allocateFar(ctx context.Context, node *v1.Node, need []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult,
 	error,
 ) {
 	var joint, own []*resourceapi.ResourceClaim
-	for _, c := range ask {
+	for _, c := range need {
 		if r.isJoint(c) {
 			joint = append(joint, c)
 		} else {
@@ -334,8 +334,8 @@ func (r *claimRehearsal) allocateFar(ctx context.Context, node *v1.Node, ask []*
 	if err != nil || len(near) != len(own) {
 		return nil, err
 	}
-	all := make([]resourceapi.AllocationResult, 0, len(ask))
-	for _, c := range ask {
+	all := make([]resourceapi.AllocationResult, 0, len(need))
+	for _, c := range need {
 		from := &near
 		if r.isJoint(c) {
 			from = &far
@@ -345,8 +345,8 @@ func (r *claimRehearsal) allocateFar(ctx context.Context, node *v1.Node, ask []*
 	return all, nil
 }
 
-// allocateFrom runs the allocator, with a limit of steps, on the pools of some slices.
-func (r *claimRehearsal) allocateFrom(ctx context.Context, limit int, node *v1.Node, ask []*resourceapi.ResourceClaim,
+// allocateFrom runs the allocator on the pools of the slices in sources. It returns nil after limit steps, or if no device can be free.
+func (r *claimRehearsal) allocateFrom(ctx context.Context, limit int, node *v1.Node, need []*resourceapi.ResourceClaim,
 	sources ...[]*resourceapi.ResourceSlice,
 ) ([]resourceapi.AllocationResult, error) {
 	var offered []*resourceapi.ResourceSlice
@@ -360,7 +360,7 @@ func (r *claimRehearsal) allocateFrom(ctx context.Context, limit int, node *v1.N
 			}
 		}
 	}
-	if !r.anyFree(offered) && !needsNoFree(ask) {
+	if !r.anyFree(offered) && !needsNoFree(need) {
 		return nil, nil
 	}
 	allocator, err := structured.NewAllocator(ctx, r.features, r.state, r.manager.DeviceClasses(), offered, r.cel)
@@ -368,14 +368,14 @@ func (r *claimRehearsal) allocateFrom(ctx context.Context, limit int, node *v1.N
 		return nil, err
 	}
 	steps := &stepLimit{Context: ctx, remaining: limit}
-	results, err := allocator.Allocate(steps, node, ask)
+	results, err := allocator.Allocate(steps, node, need)
 	if steps.remaining < 0 {
 		return nil, nil
 	}
 	return results, err
 }
 
-// anyFree says whether some device is not allocated as a whole.
+// anyFree returns whether any device of the slices is not allocated as a whole.
 func (r *claimRehearsal) anyFree(offered []*resourceapi.ResourceSlice) bool {
 	for _, s := range offered {
 		for i := range s.Spec.Devices {
@@ -387,9 +387,9 @@ func (r *claimRehearsal) anyFree(offered []*resourceapi.ResourceSlice) bool {
 	return false
 }
 
-// needsNoFree says whether some request may succeed without a free device.
-func needsNoFree(ask []*resourceapi.ResourceClaim) bool {
-	return slices.ContainsFunc(ask, func(c *resourceapi.ResourceClaim) bool {
+// needsNoFree returns whether any request may be met without a free device.
+func needsNoFree(need []*resourceapi.ResourceClaim) bool {
+	return slices.ContainsFunc(need, func(c *resourceapi.ResourceClaim) bool {
 		return len(c.Spec.Devices.Requests) == 0 || slices.ContainsFunc(c.Spec.Devices.Requests, func(q resourceapi.DeviceRequest) bool {
 			return q.Exactly != nil &&
 				(q.Exactly.AdminAccess != nil && *q.Exactly.AdminAccess || q.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll)
@@ -410,13 +410,13 @@ func (s *stepLimit) Err() error {
 	return s.Context.Err()
 }
 
-// requestsFor returns the requests of the claim that DynamicResources makes for extended resources: one for each container.
-// Init containers, which end before later containers start, share one request: the most that one of them needs beyond the
-// containers after it.
+// requestsFor returns the requests of the claim that DynamicResources makes for a pod's extended resources: one for each container and
+// resource. Init containers that end before later containers start share one request: the most that one of them needs beyond what the
+// containers after it request.
 func requestsFor(pod *v1.Pod, classes map[v1.ResourceName]*resourceapi.DeviceClass) (requests []resourceapi.DeviceRequest) {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	for _, name := range slices.Sorted(maps.Keys(classes)) {
-		ask := func(count int64) {
+		addRequest := func(count int64) {
 			requests = append(requests, resourceapi.DeviceRequest{
 				Name: fmt.Sprint("request-", len(requests)),
 				Exactly: &resourceapi.ExactDeviceRequest{
@@ -443,11 +443,11 @@ func requestsFor(pod *v1.Pod, classes map[v1.ResourceName]*resourceapi.DeviceCla
 			}
 		}
 		if most > 0 {
-			ask(most)
+			addRequest(most)
 		}
 		for i := range containers {
 			if !ends(i) && need[i] > 0 {
-				ask(need[i])
+				addRequest(need[i])
 			}
 		}
 	}

@@ -9,11 +9,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 )
 
-// VolumeBinding picks one of several equal volumes at random for a pod that is being bound, and no object shows which.
-// VolumeBinding's own cache knows: there the volume belongs to the claim, and VolumeBinding finds no other volume for that
-// claim.
+// For a pod that is being bound, VolumeBinding chooses one of several equal volumes at random, and no object shows which. But its own cache
+// has it: for the pod's claim, VolumeBinding then finds only this volume.
 
-// maxBinderCalls bounds the calls for a page: each call goes through all volumes of a class.
+// maxBinderCalls bounds the calls of VolumeBinding for one page: each call reads all volumes of a class.
 const maxBinderCalls = 32
 
 // binderOf returns the volume binder of a profile; nil if the profile has no VolumeBinding.
@@ -26,8 +25,8 @@ func binderOf(profile framework.Framework) volumebinding.SchedulerVolumeBinder {
 	return nil
 }
 
-// assumedVolume returns the volume that VolumeBinding has assumed for a claim of a pod that is being bound to a node; nil if it
-// is unknown.
+// assumedVolume returns the volume that VolumeBinding has assumed for a claim of a pod that is being bound to a node; nil if that is
+// unknown.
 func (p *volumePage) assumedVolume(pod *v1.Pod, pvc *v1.PersistentVolumeClaim, node *v1.Node) *v1.PersistentVolume {
 	binder := binderOf(p.profile)
 	if binder == nil || p.binderCalls >= maxBinderCalls {
@@ -53,8 +52,8 @@ func (p *volumePage) assumedVolume(pod *v1.Pod, pvc *v1.PersistentVolumeClaim, n
 	return p.volumeOf(found.StaticBindings[0], pvc)
 }
 
-// volumeOf returns the volume of a binding if it is assumed for the claim, and nil if another claim might get it. The fields of
-// a binding are private.
+// volumeOf returns the volume of a binding if it is assumed for the claim pvc, else nil. It uses reflection, because the fields of a
+// binding are private.
 func (p *volumePage) volumeOf(b *volumebinding.BindingInfo, pvc *v1.PersistentVolumeClaim) *v1.PersistentVolume {
 	field := reflect.ValueOf(b).Elem().FieldByName("pv")
 	if !field.IsValid() || field.Type() != reflect.TypeFor[*v1.PersistentVolume]() || field.IsNil() {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A volume is attached once for all pods of a node that use it. Its id is the driver and the handle, or the driver and the
-// claim until the volume exists.
+// A volume is attached to a node once, for all pods there that use it. An attachment's id is the driver and the volume handle. As long as
+// the volume does not exist, it is the driver and the claim.
 
 func attachment(driver, handle string) string { return driver + "\n" + handle }
 
@@ -19,7 +19,7 @@ func driverOf(attachment string) string {
 	return driver
 }
 
-// attachmentOf returns what must be attached for a claim; "" if no CSI driver is involved.
+// attachmentOf returns the id of the attachment for a claim; "" if its volume is not of a CSI driver.
 func (l *volumes) attachmentOf(pvc *v1.PersistentVolumeClaim) string {
 	if pv, err := l.pvs.Get(pvc.Spec.VolumeName); err == nil && pvc.Spec.VolumeName != "" {
 		return l.attachmentOfVolume(pv)
@@ -49,7 +49,7 @@ func (l *volumes) attachmentOfVolume(pv *v1.PersistentVolume) string {
 	return attachment(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle)
 }
 
-// attachedTo returns what the cluster has attached to a node, for any pod.
+// attachedTo returns the ids of the attachments of a node according to its VolumeAttachment objects.
 func (l *volumes) attachedTo(node string) (ids []string) {
 	all, err := l.attached.List(labels.Everything())
 	if err != nil {

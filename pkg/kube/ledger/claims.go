@@ -33,15 +33,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// claims is the ledger beside DynamicResources, which only knows the devices that were allocated when the cycle began. It uses
-// the same allocator with the same features, on a state in which pods have taken and freed devices.
+// claims is the ledger of devices, in addition to the plugin DynamicResources, which considers only devices allocated when the cycle began.
+// It uses the same allocator with the same features, on a state in which further pods have taken or freed devices.
 type claims struct {
 	profile           framework.Framework
 	manager           fwk.SharedDRAManager
 	pods              corelisters.PodLister
 	templates         resourcelisters.ResourceClaimTemplateLister // of claims
 	features          structured.Features
-	extendedResources bool // a class may back extended resources
+	extendedResources bool // a device class may provide extended resources
 	cel               *cel.Cache
 
 	mu      sync.Mutex
@@ -49,7 +49,7 @@ type claims struct {
 	last    int64
 }
 
-// sliceVersion numbers a version of a slice. It keeps the slice, so that no other slice gets its address.
+// sliceVersion is one version of a ResourceSlice, with a number. It has the slice itself, so that no other slice gets the same address.
 type sliceVersion struct {
 	slice  *resourceapi.ResourceSlice
 	number int64
@@ -74,15 +74,15 @@ func newClaims(profile framework.Framework) *claims {
 // Plugins implements fit.Ledger.
 func (*claims) Plugins() []string { return []string{names.DynamicResources} }
 
-// Frees implements fit.Ledger: a claim is deallocated when its last user has terminated.
+// Frees implements fit.Ledger: a claim is deallocated after its last user has terminated.
 func (*claims) Frees() bool { return true }
 
-// usesDevices says whether a pod has claims or extended resources that a class backs.
+// usesDevices returns whether a pod has ResourceClaims, or extended resources that a device class provides.
 func (l *claims) usesDevices(pod *v1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) > 0 || len(l.extendedClasses(pod)) > 0
 }
 
-// extendedClasses returns the classes of the extended resources that a pod requests.
+// extendedClasses returns the device classes that provide the extended resources of a pod, by resource; nil if there are none.
 func (l *claims) extendedClasses(pod *v1.Pod) (classes map[v1.ResourceName]*resourceapi.DeviceClass) {
 	if !l.extendedResources {
 		return nil
@@ -98,7 +98,7 @@ func (l *claims) extendedClasses(pod *v1.Pod) (classes map[v1.ResourceName]*reso
 	return classes
 }
 
-// scalars returns the requests of a pod that may be for devices.
+// scalars returns the requests of a pod for extended resources that device classes may provide.
 func scalars(pod *v1.Pod) v1.ResourceList {
 	var out v1.ResourceList
 	for _, all := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -118,8 +118,8 @@ func scalars(pod *v1.Pod) v1.ResourceList {
 	return out
 }
 
-// Apart returns the claims made for a pod that are allocated (a failed binding left them so), and the specs of claims that
-// differ from their template because the template was recreated.
+// Apart returns a key that distinguishes a pod from equal ones; mostly "". It has the UIDs of claims made for the pod that are allocated
+// already, after a failed binding. It has the specs of claims that differ from their template, because that was recreated.
 func (l *claims) Apart(pod *v1.Pod) (all string) {
 	for i := range pod.Spec.ResourceClaims {
 		ref := &pod.Spec.ResourceClaims[i]
@@ -144,7 +144,7 @@ func (l *claims) Apart(pod *v1.Pod) (all string) {
 	return all
 }
 
-// matchesTemplate says whether a claim has the spec of its template.
+// matchesTemplate returns whether a claim has the spec of its template.
 func (l *claims) matchesTemplate(c *resourceapi.ResourceClaim, name string) bool {
 	template, err := l.templates.ResourceClaimTemplates(c.Namespace).Get(name)
 	return err == nil && apiequality.Semantic.DeepEqual(c.Spec, template.Spec.Spec)
@@ -189,7 +189,7 @@ func (l *claims) Open(_ context.Context, members []fit.Demand) (fit.Page, error)
 // maxReads bounds the attempts to read allocations that change concurrently.
 const maxReads = 1000
 
-// allocatedState returns the devices of all claims, including claims not written yet.
+// allocatedState returns the allocated devices of all claims, including allocations that are not written yet.
 func (l *claims) allocatedState() (state *structured.AllocatedState, err error) {
 	for range maxReads {
 		if state, err = l.manager.ResourceClaims().GatherAllocatedState(); err == nil && state != nil {
@@ -199,7 +199,7 @@ func (l *claims) allocatedState() (state *structured.AllocatedState, err error) 
 	return nil, errors.Join(errors.New("allocations of devices change while they are read"), err)
 }
 
-// number returns a number for each slice that changes with the slice.
+// number returns a number for each slice. If a slice changes, it gets a new number.
 func (l *claims) number(all []*resourceapi.ResourceSlice) map[*resourceapi.ResourceSlice]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,10 +217,10 @@ func (l *claims) number(all []*resourceapi.ResourceSlice) map[*resourceapi.Resou
 	return out
 }
 
-// poolID names a pool of a driver.
+// poolID identifies a pool of a driver.
 type poolID struct{ driver, pool string }
 
-// poolState is what is allocated of a pool.
+// poolState has the allocations of a pool.
 type poolState struct {
 	devices  []structured.DeviceID
 	shares   []structured.SharedDeviceID
@@ -228,11 +228,11 @@ type poolState struct {
 	hash     uint64 // differs for different states
 }
 
-// claimPage is the state of devices at one moment.
+// claimPage is the state of devices at one moment, for the members of a group.
 type claimPage struct {
 	*claims
 	byNode         map[string][]*resourceapi.ResourceSlice
-	multiNode      []*resourceapi.ResourceSlice // slices of devices that several nodes reach
+	multiNode      []*resourceapi.ResourceSlice // slices with devices that several nodes can use
 	pools          map[poolID][]*resourceapi.ResourceSlice
 	poolStates     map[poolID]*poolState
 	numbers        map[*resourceapi.ResourceSlice]int64
@@ -241,14 +241,14 @@ type claimPage struct {
 	jointClaims    map[types.UID]bool              // unallocated claims that several members name
 	members        map[types.UID]bool              // the counted members, one of each kind
 	commonRequest  *resourceapi.ExactDeviceRequest // the request of all members; nil if they differ
-	partitioned    bool                            // some devices are parts of other devices
+	partitioned    bool                            // a device is a part of another device
 	choiceVaries   bool                            // it may matter which member takes which device
 	nearLabel      string                          // see Near
 	entries        map[types.UID]string            // by member
 	farMembers     map[types.UID]bool
 
-	once   sync.Once
-	usedBy map[types.UID][]*resourceapi.ResourceClaim // by pod
+	once         sync.Once
+	claimsUsedBy map[types.UID][]*resourceapi.ResourceClaim // by pod
 }
 
 func newClaimPage(l *claims, all []*resourceapi.ResourceSlice, state *structured.AllocatedState) *claimPage {
@@ -300,14 +300,14 @@ func (p *claimPage) poolStateOf(id structured.DeviceID) *poolState {
 	return p.poolStates[pool]
 }
 
-// add adds one allocated thing to the hash, regardless of order.
+// add adds an allocation, described by what, to the hash. The order of calls does not matter.
 func (s *poolState) add(what string) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(what)) // never fails
 	s.hash += h.Sum64()
 }
 
-// stateOf identifies what slices offer, and what is allocated of their pools, regardless of order.
+// stateOf returns a key for the versions of slices and the allocations of their pools. The order of the slices does not matter.
 func (p *claimPage) stateOf(offeredSlices []*resourceapi.ResourceSlice) string {
 	var offered, allocated uint64
 	seen := map[poolID]bool{}
@@ -326,7 +326,7 @@ func (p *claimPage) stateOf(offeredSlices []*resourceapi.ResourceSlice) string {
 	return fmt.Sprint(len(offeredSlices), " ", offered, " ", allocated)
 }
 
-// State implements fit.Page.
+// State implements fit.Page: it returns a key for the devices that a node can use, and their allocations.
 func (p *claimPage) State(node fwk.NodeInfo) string {
 	var offered []*resourceapi.ResourceSlice
 	for _, s := range p.byNode[node.Node().Name] {
@@ -335,7 +335,7 @@ func (p *claimPage) State(node fwk.NodeInfo) string {
 	return p.stateOf(offered) + " " + p.multiNodeState
 }
 
-// count counts the members that name a claim.
+// count adds members to the numbers of users of the claims that they name.
 func (p *claimPage) count(d fit.Demand) {
 	p.members[d.Pod.UID] = true
 	for i := range d.Pod.Spec.ResourceClaims {
@@ -351,7 +351,7 @@ func (p *claimPage) count(d fit.Demand) {
 	}
 }
 
-// claimOf returns the claim that a pod names, or that was or will be made for it; nil if there is none.
+// claimOf returns the claim of a pod for an entry of its spec; a future claim for a pod not yet created; nil if there is none.
 func (p *claimPage) claimOf(pod *v1.Pod, ref *v1.PodResourceClaim) *resourceapi.ResourceClaim {
 	name, _, err := resourceclaim.Name(pod, ref)
 	if errors.Is(err, resourceclaim.ErrClaimNotFound) && p.isFuture(pod) {
@@ -377,13 +377,13 @@ func (p *claimPage) claimsOf(pod *v1.Pod) (all []*resourceapi.ResourceClaim) {
 	return all
 }
 
-// shared says whether several members name a claim.
+// shared returns whether more than one member names a claim.
 func (p *claimPage) shared(c *resourceapi.ResourceClaim) bool { return p.users[c.UID] > 1 }
 
-// isJoint says whether several members name an unallocated claim: they share the devices that the first of them takes.
+// isJoint returns whether a claim is unallocated and more than one member names it: they share the devices that the first of them takes.
 func (p *claimPage) isJoint(c *resourceapi.ResourceClaim) bool { return p.jointClaims[c.UID] }
 
-// Entry implements fit.Page.
+// Entry implements fit.Page: it returns a key for the devices that a pod needs; "" if it needs none.
 func (p *claimPage) Entry(pod *v1.Pod) string {
 	if e, ok := p.entries[pod.UID]; ok {
 		return e
@@ -394,7 +394,7 @@ func (p *claimPage) Entry(pod *v1.Pod) string {
 	return p.entryOf(pod)
 }
 
-// entryOf identifies what a member takes: only the spec of its own unallocated claims, and the identity of other claims.
+// entryOf returns a key for the devices that a pod needs: of its own unallocated claims only the spec, of other claims the UID and version.
 func (p *claimPage) entryOf(pod *v1.Pod) string {
 	var all []any
 	classes := map[string]bool{}
@@ -427,7 +427,7 @@ func (p *claimPage) entryOf(pod *v1.Pod) string {
 	return string(out)
 }
 
-// perContainer returns the requests of each container, since a claim for extended resources has a request for each.
+// perContainer returns the requests of each container: the claim for extended resources depends on these.
 func perContainer(pod *v1.Pod) (out []any) {
 	for _, all := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range all {
@@ -438,7 +438,7 @@ func perContainer(pod *v1.Pod) (out []any) {
 	return out
 }
 
-// requestsOf returns all requests of a claim, including alternatives, each for one device.
+// requestsOf returns all requests of a claim, with all alternatives, each changed to a request for exactly one device.
 func requestsOf(c *resourceapi.ResourceClaim) (all []resourceapi.ExactDeviceRequest) {
 	for i := range c.Spec.Devices.Requests {
 		r := &c.Spec.Devices.Requests[i]
@@ -457,11 +457,11 @@ func requestsOf(c *resourceapi.ResourceClaim) (all []resourceapi.ExactDeviceRequ
 	return all
 }
 
-// Far implements fit.Page.
+// Far implements fit.Page: it returns whether an allocation for the pod may prevent one on another node.
 func (p *claimPage) Far(pod *v1.Pod) bool { return p.farMembers[pod.UID] }
 
-// isFar says whether the pod's fit depends on pods on other nodes: several members name an unallocated claim, or a claim is
-// reserved for nearly the maximum, or a device that several nodes reach matches.
+// isFar returns whether a pod's devices depend on pods on other nodes. This is so for joint claims, for claims with nearly the maximal
+// number of users, and for requests that devices of several nodes meet.
 func (p *claimPage) isFar(pod *v1.Pod) bool {
 	var asks []resourceapi.ExactDeviceRequest
 	for _, c := range p.claimsOf(pod) {
@@ -482,7 +482,7 @@ func (p *claimPage) isFar(pod *v1.Pod) bool {
 	return len(p.multiNode) > 0 && p.mayUseMultiNode(asks)
 }
 
-// mayUseMultiNode says whether devices that several nodes reach meet some request, if all of them were free.
+// mayUseMultiNode returns whether devices that several nodes can use would meet any of the requests if all of them were free.
 func (p *claimPage) mayUseMultiNode(asks []resourceapi.ExactDeviceRequest) bool {
 	nodes, err := p.profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -526,10 +526,10 @@ func emptyState() structured.AllocatedState {
 	}
 }
 
-// usedClaims returns the allocated claims that a pod uses.
+// usedClaims returns the allocated claims that are reserved for a pod.
 func (p *claimPage) usedClaims(pod *v1.Pod) []*resourceapi.ResourceClaim {
 	p.once.Do(func() {
-		p.usedBy = map[types.UID][]*resourceapi.ResourceClaim{}
+		p.claimsUsedBy = map[types.UID][]*resourceapi.ResourceClaim{}
 		all, err := p.manager.ResourceClaims().List()
 		if err != nil {
 			return
@@ -539,14 +539,14 @@ func (p *claimPage) usedClaims(pod *v1.Pod) []*resourceapi.ResourceClaim {
 				continue
 			}
 			for _, by := range c.Status.ReservedFor {
-				p.usedBy[by.UID] = append(p.usedBy[by.UID], c)
+				p.claimsUsedBy[by.UID] = append(p.claimsUsedBy[by.UID], c)
 			}
 		}
 	})
-	return p.usedBy[pod.UID]
+	return p.claimsUsedBy[pod.UID]
 }
 
-// permits says whether an allocation can be used on a node.
+// permits returns whether an allocation can be used on the node.
 func permits(a *resourceapi.AllocationResult, node *v1.Node) bool {
 	if a.NodeSelector == nil {
 		return true
@@ -555,7 +555,7 @@ func permits(a *resourceapi.AllocationResult, node *v1.Node) bool {
 	return err == nil && selector.Match(node)
 }
 
-// extendedClaim returns the claim that DynamicResources makes for a pod's extended resources; only the requests matter.
+// extendedClaim returns a claim with these requests, as DynamicResources makes it for a pod's extended resources, but without UID.
 func extendedClaim(pod *v1.Pod, requests []resourceapi.DeviceRequest) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: requests}}}
 	c.Namespace, c.Name = pod.Namespace, strings.Join([]string{pod.Name, "extended-resources"}, "-")

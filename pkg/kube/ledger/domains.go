@@ -7,13 +7,13 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// NVIDIA's ComputeDomains: nodes with GPUs that share memory for one job. A member claims a channel of its node. Once that is
-// prepared, the node is labelled with the domain, and cannot join another one until the domain is gone: a pod of another domain
-// does not start there. Neither the channel nor DynamicResources say so.
+// A ComputeDomain of NVIDIA is a set of nodes whose GPUs share memory for one job. A member claims a channel of its node. When that is
+// prepared, the node gets the domain's label, and pods of other ComputeDomains do not start there until the domain is deleted.
+// DynamicResources does not consider this.
 const (
 	domainDriver = "compute-domain.nvidia.com"
 	domainLabel  = "resource.nvidia.com/computeDomain"
-	cliqueLabel  = "nvidia.com/gpu.clique" // nodes with GPUs joined by NVLink
+	cliqueLabel  = "nvidia.com/gpu.clique" // equal for nodes whose GPUs are connected by NVLink
 )
 
 // domainOf returns the UID of the ComputeDomain of a claim for a channel; "" for other claims.
@@ -45,6 +45,6 @@ func otherDomain(c *resourceapi.ResourceClaim, node *v1.Node) string {
 	return "node(s) are in another ComputeDomain"
 }
 
-// Near implements an optional method of fit.Page: the node label of the domains that members should share although no
-// constraint says so; "" for none.
+// Near implements an optional method of fit.Page: it returns the node label by which all members should have one value, even without a
+// topology constraint; "" if there is none.
 func (p *claimPage) Near() string { return p.nearLabel }

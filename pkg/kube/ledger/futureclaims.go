@@ -10,9 +10,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Members that are planned before they exist will have claims that do not exist yet either. Their templates hold the requests.
+// Members that are planned before they are created will have claims that do not exist yet. Their ResourceClaimTemplates have the requests.
 
-// isFuture says whether a pod does not exist yet: it is a stand-in.
+// isFuture returns whether a pod does not exist: it is a stand-in for a member not yet created.
 func (l *claims) isFuture(pod *v1.Pod) bool {
 	known, err := l.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err != nil || known.UID != pod.UID
@@ -31,8 +31,8 @@ func (l *claims) futureClaim(pod *v1.Pod, ref *v1.PodResourceClaim) *resourceapi
 	return c
 }
 
-// Asked implements an optional method of fit.Page: it returns the pod without future claims, since DynamicResources rejects a
-// pod if its claims do not exist.
+// Asked implements an optional method of fit.Page: it returns a copy of a stand-in without claims that do not exist yet, because
+// DynamicResources rejects a pod with such claims. It returns other pods unchanged.
 func (p *claimPage) Asked(pod *v1.Pod) *v1.Pod {
 	future := func(ref v1.PodResourceClaim) bool { return convert.ClaimToCome(pod, ref) }
 	if !slices.ContainsFunc(pod.Spec.ResourceClaims, future) || !p.isFuture(pod) {

@@ -11,12 +11,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// An unallocated claim that several members name is allocated once for all of them. DynamicResources writes the allocation when
-// the first of them is bound, which waits for all members; and no other member passes before it is written. So it must be
-// written before the first cycle. The same holds for devices that members of one node only get together (reallocate).
+// An unallocated claim that several members name (a joint claim) is allocated once for all of them. DynamicResources writes the allocation
+// when the first member binds, which waits for all members, and it rejects the others until then. So the allocation is written before the
+// members' cycles. So are allocations that were found only for all members of a node together (reallocate).
 
-// Joint implements an optional method of fit.Page for members that share claims: it returns the claims with their allocations
-// and their users.
+// Joint implements an optional method of fit.Page: it returns the claims that must be written before the members' cycles, with their
+// allocations and users. members have their nodes, in the order of the plan; beside are other pods with reserved nodes.
 func (p *claimPage) Joint(ctx context.Context, beside, members []fit.Put) ([]*resourceapi.ResourceClaim, *fwk.Status) {
 	if len(p.jointClaims) == 0 && !p.choiceVaries {
 		return nil, nil
@@ -39,21 +39,21 @@ func (p *claimPage) Joint(ctx context.Context, beside, members []fit.Put) ([]*re
 			}
 		}
 	}
-	own := r.writtenAhead()
+	ownClaims := r.writtenAhead()
 	all = slices.DeleteFunc(all, func(c *resourceapi.ResourceClaim) bool { return len(r.held[c.UID].users) < 2 })
 	for i, c := range all {
 		all[i] = c.DeepCopy()
 		all[i].Status.Allocation = r.held[c.UID].allocation.DeepCopy()
 		all[i].Status.ReservedFor = append(all[i].Status.ReservedFor, p.reservationsFor(r.held[c.UID].users)...)
 	}
-	return append(all, own...), nil
+	return append(all, ownClaims...), nil
 }
 
-// Ordered implements an optional method of fit.Page: the order of members matters, since the first member takes the first
-// device that meets its request.
+// Ordered implements an optional method of fit.Page: it returns whether members must bind in the order of the plan, because each one takes
+// the first device that meets its request.
 func (p *claimPage) Ordered() bool { return p.choiceVaries }
 
-// writtenAhead returns the claims of members that get devices which their own cycles may not choose.
+// writtenAhead returns the claims, with allocations, of members whose own cycles may choose other devices.
 func (r *claimRehearsal) writtenAhead() (all []*resourceapi.ResourceClaim) {
 	for i := range r.log {
 		if t := &r.log[i]; t.writeAhead {
@@ -68,7 +68,7 @@ func (r *claimRehearsal) writtenAhead() (all []*resourceapi.ResourceClaim) {
 	return all
 }
 
-// reservationsFor returns the reservations for pods that exist.
+// reservationsFor returns the entries of ReservedFor for those of the pods that exist.
 func (p *claimPage) reservationsFor(users []*v1.Pod) (all []resourceapi.ResourceClaimConsumerReference) {
 	for _, pod := range users {
 		if !p.isFuture(pod) {

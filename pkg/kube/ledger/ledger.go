@@ -1,13 +1,13 @@
-// Package ledger tracks what pods use that no NodeInfo shows:
+// Package ledger counts what pods use that no NodeInfo shows:
 //
-// \tvolumes.go volumes: local ones, storage capacity; attach.go: how many a node attaches
-// \tvolumerehearsal.go which pod takes which volume; assumed.go: volumes of pods that are being bound
-// \tclaims.go ResourceClaims, and extended resources that a class backs
-// \tallocate.go which pod takes which devices; reallocate.go: all pods of a node at once
-// \tjoint.go claims that members share; settled.go: claims to be deallocated
-// \tfutureclaims.go claims that do not exist yet; shortage.go: how many devices are missing
+//	volumes.go          volumes: local ones, and storage capacity; attach.go: how many volumes a node attaches
+//	volumerehearsal.go  which pod takes which volume; assumed.go: volumes of pods that are being bound
+//	claims.go           ResourceClaims, and extended resources that a class provides
+//	allocate.go         which pod takes which devices; reallocate.go: all members of a node at once
+//	joint.go            claims that members share; settled.go: claims that a controller will deallocate
+//	futureclaims.go     claims that do not exist yet; shortage.go: how many devices are missing
 //
-// Each is a fit.Ledger over the objects that the scheduler's own plugins read. The package decides nothing: it returns what is
+// Each is a fit.Ledger, made from the objects that the scheduler's own plugins read. The package makes no decisions: it returns what is
 // free after some pods have taken devices or volumes and other pods were evicted.
 package ledger
 

@@ -16,15 +16,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// The first member takes the first device that meets its request, even if it is the only one for another member. So if one
-// member finds no device, the devices of all members of its node are allocated together:
+// The first member takes the first device that meets its request, even if no other device meets another member's request. So if a member
+// finds no device, the devices of all members of its node are allocated again, together:
 //
-// \tone by one any part of the card -> whole a half -> nothing is free
-// \ttogether any part of the card -> half-0 a half -> half-1
+//	one by one    member 1: any part of the card -> whole;   member 2: a half -> nothing is free
+//	together      member 1: any part of the card -> half-0;  member 2: a half -> half-1
 //
-// The members' own cycles do not find that allocation, so it is written ahead, as joint claims are (Joint).
+// The members' own cycles would not find that allocation. So it is written before these cycles, like the claims that members share (Joint).
 
-// findCommonRequest returns the request of all members, if they have no other; nil if they differ.
+// findCommonRequest returns the request for devices if all requests of all members are equal except for the number of devices; else nil.
 func (p *claimPage) findCommonRequest(members []fit.Demand) (same *resourceapi.ExactDeviceRequest) {
 	var text string
 	for _, d := range members {
@@ -52,19 +52,19 @@ func (p *claimPage) findCommonRequest(members []fit.Demand) (same *resourceapi.E
 	return same
 }
 
-// displaced is what a pod had before its node was reallocated.
+// displaced has the devices of a pod before reallocate changed them.
 type displaced struct {
-	turn    int // index in the log
-	results []resourceapi.AllocationResult
-	ahead   bool
+	logIndex int // index in claimRehearsal.log
+	results  []resourceapi.AllocationResult
+	ahead    bool
 }
 
-// reallocate finds devices for a pod if none are free for it, by allocating all members of the node together. It returns the
-// pod's devices, which are not taken yet, and what other pods had before; nil if that fails too.
+// reallocate allocates the devices of all members on a node again, together with pod, for which no devices were free. It returns pod's
+// allocations, not taken yet, and the former devices of the others; nil, without a change, if there are too few devices.
 func (r *claimRehearsal) reallocate(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo,
-	ask []*resourceapi.ResourceClaim,
+	need []*resourceapi.ResourceClaim,
 ) ([]resourceapi.AllocationResult, []displaced) {
-	if !r.choiceVaries || !r.writable(pod, ask) {
+	if !r.choiceVaries || !r.writable(pod, need) {
 		return nil, nil
 	}
 	var others []displaced
@@ -79,45 +79,45 @@ func (r *claimRehearsal) reallocate(ctx context.Context, pod *v1.Pod, node fwk.N
 		return nil, nil
 	}
 	r.freeAll(others)
-	results := r.allocateTogether(ctx, node.Node(), append(all, ask...))
+	results := r.allocateTogether(ctx, node.Node(), append(all, need...))
 	if results == nil {
 		r.restore(others)
 		return nil, nil
 	}
 	for _, d := range others {
-		n := len(r.log[d.turn].claims)
-		r.assign(d.turn, results[:n:n], true)
+		n := len(r.log[d.logIndex].claims)
+		r.assign(d.logIndex, results[:n:n], true)
 		results = results[n:]
 	}
 	return results, others
 }
 
-// writable says whether the devices of a pod can be written ahead: it is a member, and all its claims exist and are not shared.
-func (r *claimRehearsal) writable(pod *v1.Pod, ask []*resourceapi.ResourceClaim) bool {
-	return r.member(pod) && !r.isFuture(pod) && !slices.ContainsFunc(ask, func(c *resourceapi.ResourceClaim) bool {
+// writable returns whether a pod's allocations can be written before its cycle: it is a member, and its claims exist and are not shared.
+func (r *claimRehearsal) writable(pod *v1.Pod, need []*resourceapi.ResourceClaim) bool {
+	return r.isMember(pod) && !r.isFuture(pod) && !slices.ContainsFunc(need, func(c *resourceapi.ResourceClaim) bool {
 		return c.UID == "" || r.shared(c) // for extended resources, or shared
 	})
 }
 
-// freeAll frees the devices of pods.
+// freeAll removes the present devices of these pods from r.state.
 func (r *claimRehearsal) freeAll(pods []displaced) {
 	for _, d := range pods {
-		for i := range r.log[d.turn].results {
-			r.free(&r.log[d.turn].results[i])
+		for i := range r.log[d.logIndex].results {
+			r.free(&r.log[d.logIndex].results[i])
 		}
 	}
 }
 
-// restore gives pods their former devices.
+// restore gives these pods their former devices.
 func (r *claimRehearsal) restore(pods []displaced) {
 	for _, d := range pods {
-		r.assign(d.turn, d.results, d.ahead)
+		r.assign(d.logIndex, d.results, d.ahead)
 	}
 }
 
-// assign replaces the devices of a pod.
-func (r *claimRehearsal) assign(turn int, results []resourceapi.AllocationResult, ahead bool) {
-	t := &r.log[turn]
+// assign sets the allocations of the pod at an index of r.log, and takes the devices. ahead is its writeAhead.
+func (r *claimRehearsal) assign(logIndex int, results []resourceapi.AllocationResult, ahead bool) {
+	t := &r.log[logIndex]
 	t.results, t.writeAhead = results, ahead
 	for i := range results {
 		r.take(&results[i])
@@ -127,8 +127,8 @@ func (r *claimRehearsal) assign(turn int, results []resourceapi.AllocationResult
 	}
 }
 
-// choiceMatters says whether it may matter which member takes which device: the requests differ, or the matching devices are
-// parts of different size.
+// choiceMatters returns whether it may matter on a node which member takes which device: the requests differ, or the matching devices are
+// parts of different sizes.
 func (r *claimRehearsal) choiceMatters(node string) bool {
 	if r.commonRequest == nil {
 		return true
@@ -154,7 +154,7 @@ func (r *claimRehearsal) choiceMatters(node string) bool {
 	return false
 }
 
-// sizeOf returns equal texts for parts of devices of equal size.
+// sizeOf returns a text that is equal for parts of devices of equal size.
 func sizeOf(d *resourceapi.Device) string {
 	all := []string{"|"}
 	for _, c := range d.ConsumesCounters {
@@ -171,13 +171,13 @@ const maxStepsTogether = 2_000
 
 // allocateTogether allocates several claims; nil if there are too few devices, or the step limit is reached.
 func (r *claimRehearsal) allocateTogether(ctx context.Context, node *v1.Node,
-	ask []*resourceapi.ResourceClaim,
+	need []*resourceapi.ResourceClaim,
 ) []resourceapi.AllocationResult {
-	if devicesNeeded(ask) > r.freeDevices(node.Name) {
+	if devicesNeeded(need) > r.freeDevices(node.Name) {
 		return nil
 	}
-	claims := make([]*resourceapi.ResourceClaim, len(ask))
-	for i, c := range ask { // members of one kind have one claim
+	claims := make([]*resourceapi.ResourceClaim, len(need))
+	for i, c := range need { // members of one kind have one claim
 		claims[i] = c.DeepCopy()
 		claims[i].Name, claims[i].UID = fmt.Sprint(c.Name, "-", i), types.UID(fmt.Sprint(c.UID, "-", i))
 	}
@@ -188,7 +188,7 @@ func (r *claimRehearsal) allocateTogether(ctx context.Context, node *v1.Node,
 	return results
 }
 
-// devicesNeeded returns a lower limit of the devices for claims, each for one member.
+// devicesNeeded returns a lower bound of the number of devices for the claims.
 func devicesNeeded(claims []*resourceapi.ResourceClaim) (n int64) {
 	for _, c := range claims {
 		for i := range c.Spec.Devices.Requests {
@@ -205,7 +205,7 @@ func devicesNeeded(claims []*resourceapi.ResourceClaim) (n int64) {
 	return n
 }
 
-// freeDevices returns how many free devices a node reaches; unlimited if one can be allocated several times.
+// freeDevices returns how many free devices a node can use; a very large number if a device can be allocated several times.
 func (r *claimRehearsal) freeDevices(node string) (n int64) {
 	for _, s := range slices.Concat(r.byNode[node], r.multiNode) {
 		for i := range s.Spec.Devices {

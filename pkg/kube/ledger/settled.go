@@ -9,14 +9,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// settledPage is claimPage after the claim controller has deallocated all unused claims.
+// settledPage is a claimPage as if the claim controller had deallocated all unused claims.
 type settledPage struct {
 	*claimPage
 	freed []*resourceapi.ResourceClaim
 }
 
-// Settled returns the page without the allocations of claims with terminated users; nil if there are none. A claim without
-// users keeps its allocation unless its owner has terminated.
+// Settled returns the page without the allocations of claims whose users have all terminated; nil if there are no such claims. A claim
+// without users keeps its allocation, unless the pod that owns it has terminated.
 func (p *claimPage) Settled() fit.Page {
 	all, err := p.manager.ResourceClaims().List()
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *claimPage) Settled() fit.Page {
 	return &settledPage{p, freed}
 }
 
-// abandoned says whether all users of a claim have terminated.
+// abandoned returns whether all users of a claim have terminated, or its owner if it has no users.
 func (p *claimPage) abandoned(c *resourceapi.ResourceClaim) bool {
 	for _, by := range c.Status.ReservedFor {
 		if by.APIGroup != "" || by.Resource != "pods" || !p.terminated(c.Namespace, by.Name, by.UID) {
@@ -52,13 +52,13 @@ func (p *claimPage) abandoned(c *resourceapi.ResourceClaim) bool {
 	return false
 }
 
-// terminated says whether a pod is gone or finished.
+// terminated returns whether a pod does not exist any more or has finished.
 func (p *claimPage) terminated(namespace, name string, uid types.UID) bool {
 	pod, err := p.pods.Pods(namespace).Get(name)
 	return err != nil || pod.UID != uid || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// Rehearse implements fit.Page.
+// Rehearse implements fit.Page, without the allocations of unused claims.
 func (p *settledPage) Rehearse() fit.Rehearsal {
 	r, _ := p.claimPage.Rehearse().(*claimRehearsal)
 	for _, c := range p.freed {

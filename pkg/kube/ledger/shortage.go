@@ -17,14 +17,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// classDemand is what members need of a class, in whole devices.
+// classDemand is how many whole devices of a class members need.
 type classDemand struct {
 	need     int64
-	requests []*resourceapi.ExactDeviceRequest // each device meets one of them
+	requests []*resourceapi.ExactDeviceRequest // the requests of the class
 }
 
-// Short returns the classes of which members need more devices than nodes have free, and the incomplete pools, which count as
-// empty. If devices are shared or partitioned, or requests have alternatives, counts prove nothing.
+// Short implements an optional method of fit.Page: it returns the classes of which members need more devices than the nodes have free, and
+// the incomplete pools, which count as empty. It returns no class if devices are shared or partitioned, or requests have alternatives.
 func (p *claimPage) Short(members []fit.Demand, nodes []fwk.NodeInfo) (short []fit.Shortage) {
 	var offered []*resourceapi.ResourceSlice
 	for _, n := range nodes {
@@ -39,7 +39,7 @@ func (p *claimPage) Short(members []fit.Demand, nodes []fwk.NodeInfo) (short []f
 	return short
 }
 
-// countedOnNode says whether some node offers an extended resource of the class without claims: its devices do not show it.
+// countedOnNode returns whether a node offers an extended resource of the class without claims, which the class's devices do not show.
 func (p *claimPage) countedOnNode(class string, members []fit.Demand, nodes []fwk.NodeInfo) bool {
 	for _, d := range members {
 		for name, resourceClass := range p.extendedClasses(d.Pod) {
@@ -52,8 +52,8 @@ func (p *claimPage) countedOnNode(class string, members []fit.Demand, nodes []fw
 	return false
 }
 
-// driverFilter returns whether members may need devices of a driver: the driver has devices of a requested class, or none that
-// are known.
+// driverFilter returns a function that returns whether members may need devices of a driver: it has devices of a requested class, or no
+// known devices.
 func (p *claimPage) driverFilter(members []fit.Demand) func(driver string) bool {
 	var classes []*resourceapi.DeviceClass
 	for _, d := range members {
@@ -95,15 +95,15 @@ func (p *claimPage) driverFilter(members []fit.Demand) func(driver string) bool 
 	}
 }
 
-// completePools removes the slices of incomplete pools, and returns a message about incomplete pools of relevant drivers.
-func (p *claimPage) completePools(offered []*resourceapi.ResourceSlice, counts func(driver string) bool) (rest []*resourceapi.ResourceSlice,
+// completePools returns the slices of complete pools, and a message about incomplete pools of needed drivers; "" if there are none.
+func (p *claimPage) completePools(offered []*resourceapi.ResourceSlice, needed func(driver string) bool) (all []*resourceapi.ResourceSlice,
 	waits string,
 ) {
-	broken := map[poolID]int{} // how many slices there are
-	more := -1                 // further pools beside the named one
+	incomplete := map[poolID]int{} // number of present slices of an incomplete pool; -1 for a complete one
+	furtherPools := -1             // further pools beside the named one
 	for _, s := range offered {
 		id := poolOf(s)
-		if _, known := broken[id]; known {
+		if _, known := incomplete[id]; known {
 			continue
 		}
 		newest := slices.MaxFunc(p.pools[id], func(a, b *resourceapi.ResourceSlice) int {
@@ -113,27 +113,27 @@ func (p *claimPage) completePools(offered []*resourceapi.ResourceSlice, counts f
 		for _, o := range p.pools[id] {
 			present += map[bool]int{true: 1}[o.Spec.Pool.Generation == newest.Spec.Pool.Generation]
 		}
-		broken[id] = -1
+		incomplete[id] = -1
 		if int64(present) < newest.Spec.Pool.ResourceSliceCount {
-			broken[id] = present
-			if !counts(id.driver) {
+			incomplete[id] = present
+			if !needed(id.driver) {
 				continue
 			}
-			more++
+			furtherPools++
 			if text := fmt.Sprintf("pool %s of %s has %d of its %d ResourceSlices", id.pool, id.driver, present,
 				newest.Spec.Pool.ResourceSliceCount); waits == "" || text < waits {
 				waits = text
 			}
 		}
 	}
-	rest = slices.DeleteFunc(slices.Clone(offered), func(s *resourceapi.ResourceSlice) bool { return broken[poolOf(s)] >= 0 })
-	if more > 0 {
-		waits += fmt.Sprintf(", and %d more are not whole either", more)
+	all = slices.DeleteFunc(slices.Clone(offered), func(s *resourceapi.ResourceSlice) bool { return incomplete[poolOf(s)] >= 0 })
+	if furtherPools > 0 {
+		waits += fmt.Sprintf(", and %d more are not whole either", furtherPools)
 	}
-	return rest, waits
+	return all, waits
 }
 
-// shortages compares need and free devices by class.
+// shortages returns the classes of which members need more devices than are free in the slices; nil if numbers do not decide.
 func (p *claimPage) shortages(members []fit.Demand, offered []*resourceapi.ResourceSlice) (short []fit.Shortage) {
 	classes := map[string]*classDemand{}
 	joint := map[types.UID]*resourceapi.ResourceClaim{}
@@ -159,8 +159,8 @@ func (p *claimPage) shortages(members []fit.Demand, offered []*resourceapi.Resou
 	return short
 }
 
-// addMembers adds the requests of members of a kind to classes, and their joint claims to joint; false if counts cannot express
-// them.
+// addMembers adds the requests of members of a kind to classes, and their joint claims to joint. It returns false if numbers of devices do
+// not decide.
 func (p *claimPage) addMembers(classes map[string]*classDemand, d fit.Demand, joint map[types.UID]*resourceapi.ResourceClaim) bool {
 	var all []resourceapi.DeviceRequest
 	for _, c := range p.claimsOf(d.Pod) {
@@ -176,7 +176,7 @@ func (p *claimPage) addMembers(classes map[string]*classDemand, d fit.Demand, jo
 	return addRequests(classes, append(all, requestsFor(d.Pod, p.extendedClasses(d.Pod))...), d.Members)
 }
 
-// addRequests adds requests times times; false if counts cannot express them.
+// addRequests adds requests to classes, each as many times as times says. It returns false if numbers of devices do not decide.
 func addRequests(classes map[string]*classDemand, all []resourceapi.DeviceRequest, times int) bool {
 	for i := range all {
 		r := all[i].Exactly

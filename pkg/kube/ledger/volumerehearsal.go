@@ -22,36 +22,36 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// volumesTaken is the volumes and capacities that pods have taken, beside what objects show.
+// volumesTaken has the volumes and storage that pods have taken, in addition to what objects show.
 type volumesTaken struct {
-	pvs    map[string]*v1.PersistentVolume // by name
-	bytes  map[types.UID]int64             // by storage capacity
-	claims map[string]heldClaim            // by claim
+	pvs    map[string]*v1.PersistentVolume // volumes, by name
+	bytes  map[types.UID]int64             // by CSIStorageCapacity
+	claims map[string]heldClaim            // by key of the claim
 }
 
-// heldClaim is a claim that a pod has taken.
+// heldClaim is an unbound claim for which a pod has taken a volume or storage.
 type heldClaim struct {
-	holder types.UID
-	pv     *v1.PersistentVolume // its future volume, or
-	node   string               // the node where one will be made
+	holder types.UID            // the pod
+	pv     *v1.PersistentVolume // the taken volume; nil if a new one will be made
+	node   string               // the node of the pod
 }
 
 func newVolumesTaken() volumesTaken {
 	return volumesTaken{pvs: map[string]*v1.PersistentVolume{}, bytes: map[types.UID]int64{}, claims: map[string]heldClaim{}}
 }
 
-// volumeRehearsal is volumePage with pods added and evicted.
+// volumeRehearsal is a what-if copy of a volumePage: with further pods, and without evicted ones.
 type volumeRehearsal struct {
 	page    *volumePage
 	taken   volumesTaken
 	evicted map[types.UID]bool
 	nodes   map[string]*attachments
 	log     []volumeTake
-	// replaying says that pods which are being bound take the volumes that VolumeBinding assumed.
+	// replaying says that the added pods are being bound: they take the volumes that VolumeBinding has assumed for them.
 	replaying bool
 }
 
-// volumeTake is what one pod has taken.
+// volumeTake is what one pod has taken, to be undone.
 type volumeTake struct {
 	pvs      []string
 	bytes    map[types.UID]int64
@@ -60,12 +60,12 @@ type volumeTake struct {
 	attached []string
 }
 
-// attachments are the volumes that a node has attached, for drivers with a limit.
+// attachments are the volumes attached to a node, for drivers with a limit.
 type attachments struct {
-	limits map[string]int64
-	count  map[string]int64
-	known  map[string]bool // by driver and handle
-	copies int
+	limits map[string]int64 // by driver, how many volumes may be attached
+	count  map[string]int64 // by driver, how many are attached
+	known  map[string]bool  // the attached ones by id, see attachment
+	copies int              // number of made-up ids, for members of one kind
 }
 
 // Rehearse implements fit.Page.
@@ -76,17 +76,17 @@ func (p *volumePage) Rehearse() fit.Rehearsal {
 	}
 }
 
-// Leave implements fit.Rehearsal: the volumes of a pod are detached, and its claims stay.
+// Release implements fit.Rehearsal: the volumes of an evicted pod are detached, but its claims remain.
 func (r *volumeRehearsal) Release(pod *v1.Pod) { r.evicted[pod.UID] = true }
 
 // Undo implements fit.Rehearsal.
 func (r *volumeRehearsal) Undo() {
 	last := r.log[len(r.log)-1]
 	r.log = r.log[:len(r.log)-1]
-	r.giveBack(last)
+	r.releaseTake(last)
 }
 
-func (r *volumeRehearsal) giveBack(t volumeTake) {
+func (r *volumeRehearsal) releaseTake(t volumeTake) {
 	for _, pv := range t.pvs {
 		delete(r.taken.pvs, pv)
 	}
@@ -102,40 +102,40 @@ func (r *volumeRehearsal) giveBack(t volumeTake) {
 	}
 }
 
-// Take implements fit.Rehearsal.
+// Take implements fit.Rehearsal: it takes volumes for a pod's unbound claims, and attaches all its volumes to the node.
 func (r *volumeRehearsal) Take(_ context.Context, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if !hasClaims(pod) {
 		r.log = append(r.log, volumeTake{})
 		return nil
 	}
-	turn, why := r.bind(pod, node.Node())
+	podTake, why := r.bind(pod, node.Node())
 	if why != "" {
 		return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(names.VolumeBinding)
 	}
-	if !r.attach(&turn, pod, node) {
-		r.giveBack(turn)
+	if !r.attach(&podTake, pod, node) {
+		r.releaseTake(podTake)
 		return fwk.NewStatus(fwk.Unschedulable, nodevolumelimits.ErrReasonMaxVolumeCountExceeded).WithPlugin(names.NodeVolumeLimits)
 	}
-	r.log = append(r.log, turn)
+	r.log = append(r.log, podTake)
 	return nil
 }
 
-// bind finds volumes, or capacity for new ones, for a pod's unbound claims. If there are not enough, it takes nothing.
-func (r *volumeRehearsal) bind(pod *v1.Pod, node *v1.Node) (turn volumeTake, why string) {
-	turn.bytes = map[types.UID]int64{}
+// bind takes a volume, or storage for a new one, for each unbound claim of a pod. If there is too little, it takes nothing and says why.
+func (r *volumeRehearsal) bind(pod *v1.Pod, node *v1.Node) (podTake volumeTake, why string) {
+	podTake.bytes = map[types.UID]int64{}
 	for _, c := range r.page.claimsOf(pod) {
 		if c.bound {
 			continue
 		}
-		if why = r.bindOne(&turn, pod, c.PersistentVolumeClaim, node); why != "" {
-			r.giveBack(turn)
+		if why = r.bindOne(&podTake, pod, c.PersistentVolumeClaim, node); why != "" {
+			r.releaseTake(podTake)
 			return volumeTake{}, why
 		}
 	}
-	return turn, ""
+	return podTake, ""
 }
 
-func (r *volumeRehearsal) bindOne(turn *volumeTake, pod *v1.Pod, pvc *v1.PersistentVolumeClaim, node *v1.Node) (why string) {
+func (r *volumeRehearsal) bindOne(podTake *volumeTake, pod *v1.Pod, pvc *v1.PersistentVolumeClaim, node *v1.Node) (why string) {
 	key := claimKey(pvc)
 	held, taken := r.taken.claims[key]
 	if taken && (held.holder != pod.UID || r.page.shared(pvc)) { // it is the same claim
@@ -155,7 +155,7 @@ func (r *volumeRehearsal) bindOne(turn *volumeTake, pod *v1.Pod, pvc *v1.Persist
 		hold.pv = pv
 	}
 	if hold.pv == nil {
-		if why := r.provision(turn, pvc, node); why != "" {
+		if why := r.provision(podTake, pvc, node); why != "" {
 			return why
 		}
 	} else {
@@ -166,26 +166,26 @@ func (r *volumeRehearsal) bindOne(turn *volumeTake, pod *v1.Pod, pvc *v1.Persist
 			}
 		}
 		if len(substitutes) > 0 {
-			r.page.unequal.Store(true)
+			r.page.choiceMatters.Store(true)
 		}
 		if r.page.hopeful {
 			substitutes = nil
 		}
 		for _, pv := range append(substitutes, hold.pv) {
 			r.taken.pvs[pv.Name] = pv
-			turn.pvs = append(turn.pvs, pv.Name)
+			podTake.pvs = append(podTake.pvs, pv.Name)
 		}
 	}
 	if !taken {
 		r.taken.claims[key] = hold
-		turn.claims = append(turn.claims, key)
+		podTake.claims = append(podTake.claims, key)
 	}
 	return ""
 }
 
-// substitutes returns the volumes that VolumeBinding may choose in place of pv: volumes of equal size, in any order. If all can
-// be used on the same nodes, the choice does not matter; else one of each sort counts as taken, so that a plan holds for every
-// choice. A hopeful page has no substitutes, unless pods are being bound: VolumeBinding knows their volumes.
+// substitutes returns volumes that VolumeBinding may choose instead of pv: of equal size, but usable on other nodes, one of each sort. They
+// count as taken, too, so that a plan is valid whatever VolumeBinding chooses. It returns none on a hopeful page, which assumes the choice
+// of pv, unless the pods are being bound.
 func (r *volumeRehearsal) substitutes(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim,
 	node *v1.Node,
 ) (found []*v1.PersistentVolume) {
@@ -209,7 +209,7 @@ func (r *volumeRehearsal) substitutes(pv *v1.PersistentVolume, pvc *v1.Persisten
 	return found
 }
 
-// conflict returns why a claim that is taken cannot be used on a node.
+// conflict returns why the claim of another pod, for which a volume is taken, cannot be used on a node; "" if it can.
 func conflict(held heldClaim, node *v1.Node) string {
 	if held.pv != nil && volume.CheckNodeAffinity(held.pv, node.Labels) == nil || held.pv == nil && held.node == node.Name {
 		return ""
@@ -217,8 +217,8 @@ func conflict(held heldClaim, node *v1.Node) string {
 	return string(volumebinding.ErrReasonBindConflict)
 }
 
-// provision finds the capacity for a new volume.
-func (r *volumeRehearsal) provision(turn *volumeTake, pvc *v1.PersistentVolumeClaim, node *v1.Node) (why string) {
+// provision takes storage for a new volume of a claim, if the driver publishes its storage capacity. It returns why there is none, or "".
+func (r *volumeRehearsal) provision(podTake *volumeTake, pvc *v1.PersistentVolumeClaim, node *v1.Node) (why string) {
 	class, err := r.page.classes.Get(volume.GetPersistentVolumeClaimClass(pvc))
 	switch {
 	case err != nil:
@@ -241,14 +241,14 @@ func (r *volumeRehearsal) provision(turn *volumeTake, pvc *v1.PersistentVolumeCl
 	for _, c := range r.page.storageCapacities {
 		if c.StorageClassName == class.Name && accessible(c, node) && r.hasCapacity(c, need) {
 			r.taken.bytes[c.UID] += need
-			turn.bytes[c.UID] += need
+			podTake.bytes[c.UID] += need
 			return ""
 		}
 	}
 	return volumebinding.ErrReasonNotEnoughSpace
 }
 
-// hasCapacity says whether a storage capacity suffices for one more volume.
+// hasCapacity returns whether a storage capacity suffices for one more volume of need bytes.
 func (r *volumeRehearsal) hasCapacity(c *storagev1.CSIStorageCapacity, need int64) bool {
 	if most := c.MaximumVolumeSize; most != nil && most.Value() < need {
 		return false
@@ -267,13 +267,13 @@ func accessible(c *storagev1.CSIStorageCapacity, node *v1.Node) bool {
 	return err == nil && selector.Matches(labels.Set(node.Labels))
 }
 
-// attach attaches a pod's volumes to a node, and says whether the limits permit it.
-func (r *volumeRehearsal) attach(turn *volumeTake, pod *v1.Pod, node fwk.NodeInfo) bool {
+// attach attaches a pod's volumes to a node, and adds them to podTake. It returns false if a limit of the node is reached.
+func (r *volumeRehearsal) attach(podTake *volumeTake, pod *v1.Pod, node fwk.NodeInfo) bool {
 	at := r.attachments(node)
 	if len(at.limits) == 0 {
 		return true
 	}
-	turn.node = at
+	podTake.node = at
 	for _, c := range r.page.claimsOf(pod) {
 		id := r.page.attachmentOf(c.PersistentVolumeClaim)
 		driver := driverOf(id)
@@ -283,7 +283,7 @@ func (r *volumeRehearsal) attach(turn *volumeTake, pod *v1.Pod, node fwk.NodeInf
 		}
 		if own := !c.bound && !r.page.shared(c.PersistentVolumeClaim); at.known[id] && own &&
 			r.taken.claims[claimKey(c.PersistentVolumeClaim)].holder == pod.UID {
-			at.copies++ // another member of its kind has another claim
+			at.copies++ // a further member of the kind will have another claim
 			id = fmt.Sprint(id, "#", at.copies)
 		}
 		if at.known[id] {
@@ -294,12 +294,12 @@ func (r *volumeRehearsal) attach(turn *volumeTake, pod *v1.Pod, node fwk.NodeInf
 			return false
 		}
 		at.known[id] = true
-		turn.attached = append(turn.attached, id)
+		podTake.attached = append(podTake.attached, id)
 	}
 	return true
 }
 
-// attachments returns what a node has attached, for its pods and otherwise.
+// attachments returns the attachments of a node: for its pods without evicted ones, and according to VolumeAttachment objects.
 func (r *volumeRehearsal) attachments(node fwk.NodeInfo) *attachments {
 	name := node.Node().Name
 	if at := r.nodes[name]; at != nil {

@@ -26,9 +26,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// volumes is the ledger beside VolumeBinding and NodeVolumeLimits. VolumeBinding matches each claim as if it were the only one,
-// and compares the storage capacity with each claim alone. NodeVolumeLimits knows claims by name, and further members of a kind
-// have no claims of their own. An evicted pod frees nothing: its claims stay.
+// volumes is the ledger of volumes, in addition to the plugins VolumeBinding and NodeVolumeLimits. VolumeBinding considers each claim alone
+// when it looks for a volume or for storage. NodeVolumeLimits counts claims by name, but further members of a kind are counted without
+// claims of their own. An evicted pod frees no volume, because its claims remain.
 type volumes struct {
 	profile    framework.Framework
 	pvs        corelisters.PersistentVolumeLister
@@ -55,16 +55,16 @@ func newVolumes(profile framework.Framework) *volumes {
 // Plugins implements fit.Ledger.
 func (*volumes) Plugins() []string { return []string{names.VolumeBinding, names.NodeVolumeLimits} }
 
-// Frees implements fit.Ledger: attachments are counted on the node, and claims outlive pods.
+// Frees implements fit.Ledger: NodeVolumeLimits counts the pods of the node, and claims remain after their pods.
 func (*volumes) Frees() bool { return false }
 
 // claim is a claim of a pod.
 type claim struct {
 	*v1.PersistentVolumeClaim
-	bound bool // bound or about to be: VolumeBinding knows the volume's nodes
+	bound bool // it has a volume, or gets one at once: VolumeBinding then reads the volume's nodes
 }
 
-// claimsOf returns the existing claims of a pod, the smallest first, as VolumeBinding takes them.
+// claimsOf returns the existing claims of a pod, the smallest first: the order in which VolumeBinding binds them.
 func (l *volumes) claimsOf(pod *v1.Pod) (claims []claim) {
 	for i := range pod.Spec.Volumes {
 		name := claimName(pod, &pod.Spec.Volumes[i])
@@ -85,7 +85,7 @@ func (l *volumes) claimsOf(pod *v1.Pod) (claims []claim) {
 	return claims
 }
 
-// claimName returns the claim of a pod's volume; "" for none.
+// claimName returns the name of the claim of a pod's volume; "" for a volume without a claim.
 func claimName(pod *v1.Pod, v *v1.Volume) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
@@ -107,7 +107,8 @@ func hasClaims(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
-// Apart returns the claims made for a pod that have a volume, or a node where one is being made.
+// Apart returns a key that distinguishes a pod from equal ones; mostly "". It has the UIDs of ephemeral claims with a volume or a selected
+// node.
 func (l *volumes) Apart(pod *v1.Pod) (all string) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -136,7 +137,7 @@ func (l *volumes) Open(_ context.Context, members []fit.Demand) (fit.Page, error
 		volumes: l, number: l.pages.Add(1), vac: utilfeature.DefaultFeatureGate.Enabled(features.VolumeAttributesClass),
 		multiHost: map[string][]*v1.PersistentVolume{}, byHost: map[string]map[string][]*v1.PersistentVolume{},
 		reach:   map[string]string{},
-		entries: map[string]string{}, users: map[string]int{}, demand: map[string]demand{}, unequal: &atomic.Bool{},
+		entries: map[string]string{}, users: map[string]int{}, demand: map[string]demand{}, choiceMatters: &atomic.Bool{},
 	}
 	for _, d := range members {
 		p.count(d)
@@ -152,12 +153,12 @@ func (l *volumes) Open(_ context.Context, members []fit.Demand) (fit.Page, error
 	return p, nil
 }
 
-// volumePage is the state of volumes at one moment.
+// volumePage is the state of volumes at one moment, for the members of a group.
 type volumePage struct {
 	*volumes
 	number int64
 	vac    bool
-	// Free volumes, and volumes kept for a claim, by class; byHost holds the ones that name their hosts.
+	// Free volumes, and volumes reserved for an unbound claim, by class. byHost has the volumes whose affinity names hosts, also by host.
 	multiHost         map[string][]*v1.PersistentVolume
 	byHost            map[string]map[string][]*v1.PersistentVolume
 	reach             map[string]string // by volume: equal if the volumes can be used on the same nodes
@@ -167,21 +168,21 @@ type volumePage struct {
 	storageCapacities []*storagev1.CSIStorageCapacity
 	assumed           volumesTaken // taken by pods that are assumed or being bound
 	far               bool
-	// unequal says that a claim got one of several volumes that are usable on different nodes, so that the choice matters;
-	// hopeful that VolumeBinding will choose the same volume.
-	unequal     *atomic.Bool
-	hopeful     bool
-	binderCalls int // calls of VolumeBinding, see assumedVolume
+	// choiceMatters says that VolumeBinding may choose for a claim among volumes that are usable on different nodes. hopeful says that this
+	// page assumes that VolumeBinding chooses the same volume.
+	choiceMatters *atomic.Bool
+	hopeful       bool
+	binderCalls   int // calls of VolumeBinding, see assumedVolume
 }
 
-// demand is what the members need of a class for unbound claims.
+// demand is what members need of a storage class for unbound claims.
 type demand struct {
-	claims []*v1.PersistentVolumeClaim // different claims
-	number int
+	claims []*v1.PersistentVolumeClaim // the claims of one member of each kind
+	number int                         // number of volumes
 	bytes  int64
 }
 
-// count counts what members need.
+// count adds members to p.users and p.demand.
 func (p *volumePage) count(d fit.Demand) {
 	for _, c := range p.claimsOf(d.Pod) {
 		key := claimKey(c.PersistentVolumeClaim)
@@ -201,17 +202,17 @@ func (p *volumePage) count(d fit.Demand) {
 	}
 }
 
-// ownedBy says whether a claim was made for one of the pod's ephemeral volumes.
+// ownedBy returns whether a claim was made for one of the pod's ephemeral volumes.
 func (*volumePage) ownedBy(pvc *v1.PersistentVolumeClaim, pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
 		return v.Ephemeral != nil && ephemeral.VolumeClaimName(pod, &v) == pvc.Name
 	})
 }
 
-// shared says whether several members name a claim.
+// shared returns whether more than one member names a claim.
 func (p *volumePage) shared(pvc *v1.PersistentVolumeClaim) bool { return p.users[claimKey(pvc)] > 1 }
 
-// read reads the volumes and the storage capacities of the demanded classes.
+// read sets the volumes and the storage capacities of the demanded classes.
 func (p *volumePage) read(nodes []fwk.NodeInfo) error {
 	if len(p.demand) == 0 {
 		return nil
@@ -251,7 +252,7 @@ func (p *volumePage) read(nodes []fwk.NodeInfo) error {
 	return err
 }
 
-// isTaken says whether a volume is bound.
+// isTaken returns whether a volume is bound, or not available.
 func (p *volumePage) isTaken(pv *v1.PersistentVolume) bool {
 	ref := pv.Spec.ClaimRef
 	if ref == nil {
@@ -261,7 +262,7 @@ func (p *volumePage) isTaken(pv *v1.PersistentVolume) bool {
 	return err != nil || pvc.Spec.VolumeName != "" || ref.UID != "" && ref.UID != pvc.UID
 }
 
-// hostsOf returns the host names of a volume; named is false if it has other terms.
+// hostsOf returns the host names in a volume's node affinity, sorted; named is false if not every term names hosts.
 func hostsOf(pv *v1.PersistentVolume) (hosts []string, named bool) {
 	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
 		return nil, false
@@ -279,7 +280,7 @@ func hostsOf(pv *v1.PersistentVolume) (hosts []string, named bool) {
 	return slices.Compact(hosts), true
 }
 
-// reachOf returns equal texts for volumes that can be used on the same nodes, mostly by their hosts or their affinity.
+// reachOf returns a text that is equal for volumes with the same hosts (if named is true), or else the same node affinity.
 func reachOf(pv *v1.PersistentVolume, hosts []string, named bool) string {
 	if named {
 		return "hosts " + strings.Join(hosts, " ")
@@ -291,8 +292,8 @@ func reachOf(pv *v1.PersistentVolume, hosts []string, named bool) string {
 	return string(where)
 }
 
-// reachable returns the volumes of a class that a node may reach. Many zonal volumes are alike, so each affinity is checked
-// once.
+// reachable returns the volumes of a class that may be usable on a node. Each node affinity is checked once, because many volumes have
+// equal ones.
 func (p *volumePage) reachable(class string, node *v1.Node) []*v1.PersistentVolume {
 	known := map[string]bool{}
 	far := func(pv *v1.PersistentVolume) bool {
@@ -310,7 +311,7 @@ func (p *volumePage) reachable(class string, node *v1.Node) []*v1.PersistentVolu
 	return slices.Concat(p.byHost[class][node.Labels[v1.LabelHostname]], slices.DeleteFunc(slices.Clone(p.multiHost[class]), far))
 }
 
-// entryOf identifies what a member takes: only the spec of its own unbound claims, and the identity of other claims.
+// entryOf returns a key for the volumes that a pod needs: of its own unbound claims only the spec, of other claims the identity.
 func (p *volumePage) entryOf(pod *v1.Pod) string {
 	var all []any
 	for _, c := range p.claimsOf(pod) {
@@ -334,7 +335,7 @@ func (p *volumePage) entryOf(pod *v1.Pod) string {
 	return string(out)
 }
 
-// isKept says whether some volume is kept for a claim by name.
+// isKept returns whether a volume names the claim in its ClaimRef, so that it is reserved for the claim.
 func (p *volumePage) isKept(pvc *v1.PersistentVolumeClaim) bool {
 	kept := func(pv *v1.PersistentVolume) bool {
 		ref := pv.Spec.ClaimRef
@@ -352,7 +353,7 @@ func (p *volumePage) isKept(pvc *v1.PersistentVolumeClaim) bool {
 	return false
 }
 
-// Entry implements fit.Page.
+// Entry implements fit.Page: it returns a key for the volumes that a pod needs; "" if it needs none.
 func (p *volumePage) Entry(pod *v1.Pod) string {
 	if e, ok := p.entries[string(pod.UID)]; ok {
 		return e
@@ -363,7 +364,7 @@ func (p *volumePage) Entry(pod *v1.Pod) string {
 	return p.entryOf(pod)
 }
 
-// Far implements fit.Page.
+// Far implements fit.Page: it returns whether a volume taken for the pod on one node may be missing on another node.
 func (p *volumePage) Far(pod *v1.Pod) bool {
 	if p.entries[string(pod.UID)] == "" {
 		return false
@@ -371,7 +372,7 @@ func (p *volumePage) Far(pod *v1.Pod) bool {
 	return slices.ContainsFunc(p.claimsOf(pod), func(c claim) bool { return !c.bound && (p.far || p.shared(c.PersistentVolumeClaim)) })
 }
 
-// isFar says whether members on several nodes compete for volumes or capacity.
+// isFar returns whether members on several nodes compete for the same volumes or storage capacity.
 func (p *volumePage) isFar(nodes []fwk.NodeInfo) bool {
 	for class, need := range p.demand {
 		if !p.abundant(class, need) {
@@ -391,7 +392,7 @@ func (p *volumePage) isFar(nodes []fwk.NodeInfo) bool {
 	return false
 }
 
-// abundant says whether volumes that several nodes reach are enough for all members, for each sort of volume.
+// abundant returns whether of each sort of volumes (usable on the same several nodes) there are enough for all members.
 func (p *volumePage) abundant(class string, need demand) bool {
 	alike := map[string]int{} // by where they can be used
 	for _, pv := range p.multiHost[class] {
@@ -414,14 +415,14 @@ func (p *volumePage) abundant(class string, need demand) bool {
 	return true
 }
 
-// serves says whether a volume suffices for a claim, on any node. It may miss some that do.
+// serves returns whether a volume is certainly sufficient for a claim. It may return false for a sufficient volume.
 func serves(pv *v1.PersistentVolume, c *v1.PersistentVolumeClaim) bool {
 	q := pv.Spec.Capacity[v1.ResourceStorage]
 	return q.Value() >= size(c) && volume.CheckAccessModes(c, pv) && !volume.CheckVolumeModeMismatches(&c.Spec, &pv.Spec) &&
 		c.Spec.Selector == nil
 }
 
-// severalNodes says whether more than one node has access to a storage capacity.
+// severalNodes returns whether more than one node has access to a storage capacity.
 func severalNodes(c *storagev1.CSIStorageCapacity, nodes []fwk.NodeInfo) bool {
 	n := 0
 	for _, node := range nodes {
@@ -435,9 +436,9 @@ func severalNodes(c *storagev1.CSIStorageCapacity, nodes []fwk.NodeInfo) bool {
 	return false
 }
 
-// Hopeful returns a page that assumes that VolumeBinding chooses the same volumes; nil if the choice does not matter.
+// Hopeful returns a page that assumes that VolumeBinding chooses the same volumes as the page; nil if the choice does not matter.
 func (p *volumePage) Hopeful() fit.Page {
-	if p.hopeful || !p.unequal.Load() {
+	if p.hopeful || !p.choiceMatters.Load() {
 		return nil
 	}
 	nodes, err := p.profile.SnapshotSharedLister().NodeInfos().List()
@@ -450,11 +451,11 @@ func (p *volumePage) Hopeful() fit.Page {
 	return &h
 }
 
-// State implements fit.Page. Any claim, volume or attachment may change what fits on a node, so no page equals another.
+// State implements fit.Page. The key differs for all pages, because any claim, volume or attachment may change what fits on a node.
 func (p *volumePage) State(fwk.NodeInfo) string { return fmt.Sprint("page ", p.number) }
 
-// replay takes volumes for scheduled pods with claims that are not bound yet: only VolumeBinding knows what it has assumed for
-// them. It is called only if the choice matters.
+// replay sets p.assumed: the volumes and storage for unbound claims of pods that have a node. These are being bound, and only VolumeBinding
+// has their volumes.
 func (p *volumePage) replay(nodes []fwk.NodeInfo) {
 	p.assumed, p.binderCalls = newVolumesTaken(), 0
 	if len(p.demand) == 0 {

@@ -1,5 +1,4 @@
-// Package memo remembers values by key, for several goroutines. It must not know what it remembers. Invariant: no
-// function of the caller runs under its locks.
+// Package memo remembers values by key, for several goroutines. Invariant: no function of the caller runs with its locks locked.
 package memo
 
 import (
@@ -26,7 +25,7 @@ func (m *Map[K, V]) Add(key K, value V) (added bool) {
 	return m.AddAtMost(key, value, 0)
 }
 
-// AddAtMost is Add with a limit: at limit values the map forgets all others first. 0 is no limit.
+// AddAtMost is Add with a limit: if the map has limit values, it first removes all of them. 0 is no limit.
 func (m *Map[K, V]) AddAtMost(key K, value V, limit int) (added bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,7 +37,8 @@ func (m *Map[K, V]) AddAtMost(key K, value V, limit int) (added bool) {
 	return !had
 }
 
-// Share returns the value of a key, adding the given one if the key has none. At limit values it forgets all first.
+// Share returns the value of a key. If the key has none, it adds and returns the given value; if the map has limit values, it first removes
+// all.
 func (m *Map[K, V]) Share(key K, value V, limit int) V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,7 +61,7 @@ func (m *Map[K, V]) Take(key K) (value V, ok bool) {
 	return value, ok
 }
 
-// Drop removes a key, and says whether it had a value.
+// Drop removes a key, and returns whether it had a value.
 func (m *Map[K, V]) Drop(key K) (had bool) {
 	_, had = m.Take(key)
 	return had
@@ -83,10 +83,10 @@ func (m *Map[K, V]) TakeAll() map[K]V {
 	return all
 }
 
-// Memo remembers an answer for each key while the stamp stays the same. The stamp is everything else that the
-// answer depends on: numbers of states, pointers to immutable objects. The zero value is empty.
+// Memo remembers a result for each key, which is valid for one stamp. The stamp is all that the result depends on besides the key: numbers
+// of versions, pointers to immutable objects. The zero value is empty.
 type Memo[K, S comparable, V any] struct {
-	// Most limits the number of answers; 0 is no limit. At the limit all are forgotten.
+	// Most limits the number of results; 0 is no limit. At the limit all are removed.
 	Most    int
 	answers Map[K, stamped[S, V]]
 }
@@ -96,7 +96,7 @@ type stamped[S, V any] struct {
 	answer V
 }
 
-// Get returns the answer of a key if it was put with the same stamp.
+// Get returns the result of a key if Put was called with the same stamp; else ok is false.
 func (m *Memo[K, S, V]) Get(key K, stamp S) (answer V, ok bool) {
 	known, ok := m.answers.Get(key)
 	if !ok || known.stamp != stamp {
@@ -105,10 +105,10 @@ func (m *Memo[K, S, V]) Get(key K, stamp S) (answer V, ok bool) {
 	return known.answer, true
 }
 
-// Put sets the answer of a key.
+// Put sets the result of a key for a stamp.
 func (m *Memo[K, S, V]) Put(key K, stamp S, answer V) {
 	m.answers.AddAtMost(key, stamped[S, V]{stamp, answer}, m.Most)
 }
 
-// Drop forgets the answer of a key.
+// Drop removes the result of a key.
 func (m *Memo[K, S, V]) Drop(key K) { m.answers.Drop(key) }

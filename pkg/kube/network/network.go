@@ -1,6 +1,5 @@
-// Package network builds the tree of nodes from the ClusterNetworkTopology and the nodes' labels: the changes of
-// nodes turn the last tree into the next one. It maps values to values, and must not know locks, clocks, informers
-// or gangs. Invariant: the tree after changes equals a tree built from scratch.
+// Package network builds the topology tree from the ClusterNetworkTopology and the labels of nodes. After changes of nodes, it makes the
+// next tree from the last one. It only computes values from values. Invariant: a tree after changes equals one that is built anew.
 package network
 
 import (
@@ -19,15 +18,15 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Spec is the content of the ClusterNetworkTopology. Layers are those of the last valid spec. Problem says why the
-// current spec is invalid.
+// Spec is the content of the ClusterNetworkTopology. Layers are from its last valid spec. Problem says why the current spec is invalid; ""
+// if it is valid.
 type Spec struct {
 	Object  *koordinator.ClusterNetworkTopology // nil if there is none
 	Layers  []convert.Layer
 	Problem string
 }
 
-// Known returns the layers that constraints may name; nil without a topology.
+// Known returns the layers that constraints may name; nil without a ClusterNetworkTopology.
 func (n *Spec) Known() []convert.Layer {
 	if n.Object == nil {
 		return nil
@@ -35,7 +34,8 @@ func (n *Spec) Known() []convert.Layer {
 	return append([]convert.Layer{}, n.Layers...)
 }
 
-// Check returns an error if gangs with this constraint cannot be planned.
+// Check returns an error if gangs with this topology constraint cannot be planned, because the ClusterNetworkTopology does not exist, is
+// invalid, or lacks a layer.
 func (n *Spec) Check(g *scheduling.GatherSpec) error {
 	if n.Object == nil {
 		if mustGather(g) {
@@ -57,8 +57,8 @@ func mustGather(g *scheduling.GatherSpec) bool {
 	return slices.ContainsFunc(g.Rules, func(r scheduling.GatherRule) bool { return r.Strategy == scheduling.MustGather })
 }
 
-// After returns the Spec for a new object, nil if it was deleted, and whether the layers changed. An invalid spec
-// keeps the last valid layers.
+// After returns the Spec for a new version of the object (nil if it was deleted), and whether the layers differ from n's. If the object's
+// spec is invalid, the layers are n's.
 func (n *Spec) After(object *koordinator.ClusterNetworkTopology) (next Spec, layersChanged bool) {
 	next.Object = object
 	if object != nil {
@@ -76,12 +76,12 @@ func (n *Spec) After(object *koordinator.ClusterNetworkTopology) (next Spec, lay
 	return next, !slices.EqualFunc(next.Layers, n.Layers, same)
 }
 
-// SamePlace says whether two states of a node belong to the same domains.
+// SamePlace returns whether two states of a node are in the same domains of all layers.
 func (n *Spec) SamePlace(x, y *v1.Node) bool {
 	return !slices.ContainsFunc(n.Layers, func(l convert.Layer) bool { return l.Domain(x.Labels) != l.Domain(y.Labels) })
 }
 
-// Topology is the network as one plan sees it.
+// Topology is the network topology for one plan.
 type Topology struct {
 	Tree *topology.Tree
 	// Object is the ClusterNetworkTopology of the tree; nil if there is none.
@@ -92,7 +92,8 @@ type Topology struct {
 	layers []convert.Layer
 }
 
-// Unlabelled says which label of a layer, or of one above, no node has, and which labels the first node has; "" if nodes have them all.
+// Unlabelled returns a message if no node has the label of a layer, or of a layer above it; it also names labels of the first node. It
+// returns "" if all these labels occur.
 func (t *Topology) Unlabelled(layer string, nodes []fwk.NodeInfo) string {
 	for _, l := range t.layers {
 		named := func(n fwk.NodeInfo) bool { return n != nil && n.Node() != nil && l.Domain(n.Node().Labels) != "" }
@@ -112,12 +113,12 @@ func (t *Topology) Unlabelled(layer string, nodes []fwk.NodeInfo) string {
 	return ""
 }
 
-// New returns the network of a tree.
+// New returns the Topology of a tree that was built from s.
 func New(tree *topology.Tree, s Spec) *Topology {
 	return &Topology{Tree: tree, Object: s.Object, Problem: s.Problem, layers: s.Layers}
 }
 
-// LayerOf returns the layer that a node label names, by index in Tree.
+// LayerOf returns the index in Tree of the layer whose domains the node label names; ok is false if there is none.
 func (t *Topology) LayerOf(label string) (layer int, ok bool) {
 	if label == "" {
 		return 0, false
@@ -130,7 +131,7 @@ func (t *Topology) LayerOf(label string) (layer int, ok bool) {
 	return 0, false
 }
 
-// On returns the network for a plan on exactly these nodes, with these labels.
+// On returns the topology for a plan on exactly these nodes: t if its tree matches them, else a copy with a changed tree.
 func (t *Topology) On(nodes []*v1.Node) *Topology {
 	present := make([]bool, t.Tree.NumNodes())
 	added := misplaced(t.Tree, t.layers, nodes, func(i int) { present[i] = true })
@@ -155,7 +156,7 @@ type Moves struct {
 	Deleted []string
 }
 
-// In returns the tree after the moves.
+// In returns the tree after the changes m; tree itself if nothing changes.
 func (m Moves) In(tree *topology.Tree, layers []convert.Layer) *topology.Tree {
 	if m.Rebuild {
 		return topology.Build(convert.LayerNames(layers), treeNodes(m.Nodes, layers))
@@ -173,7 +174,7 @@ func (m Moves) In(tree *topology.Tree, layers []convert.Layer) *topology.Tree {
 	return tree.Change(removed, treeNodes(added, layers))
 }
 
-// treeNodes returns the nodes for the tree.
+// treeNodes translates nodes for the tree.
 func treeNodes(nodes []*v1.Node, layers []convert.Layer) []topology.Node {
 	all := make([]topology.Node, len(nodes))
 	for i, n := range nodes {
@@ -182,7 +183,8 @@ func treeNodes(nodes []*v1.Node, layers []convert.Layer) []topology.Node {
 	return all
 }
 
-// misplaced returns the nodes that are not in the tree where their labels say. It calls known for the others.
+// misplaced returns the nodes that are not in the tree, or not in the domains that their labels name. For each other node it calls known
+// with the index.
 func misplaced(tree *topology.Tree, layers []convert.Layer, nodes []*v1.Node, known func(node int)) (missing []*v1.Node) {
 	for _, n := range nodes {
 		if i, ok := locate(tree, layers, n); ok {
@@ -194,7 +196,7 @@ func misplaced(tree *topology.Tree, layers []convert.Layer, nodes []*v1.Node, kn
 	return missing
 }
 
-// locate returns the node's index if it is in the tree where its labels say.
+// locate returns the index of a node in the tree; ok is false if it is not there, or not in the domains that its labels name.
 func locate(tree *topology.Tree, layers []convert.Layer, n *v1.Node) (node int, ok bool) {
 	i, ok := tree.NodeIndex(n.Name)
 	if !ok {
@@ -209,7 +211,7 @@ func locate(tree *topology.Tree, layers []convert.Layer, n *v1.Node) (node int, 
 	return i, true
 }
 
-// Contains says whether the node is in the tree where its labels say.
+// Contains returns whether the node is in the tree, in the domains that its labels name.
 func (t *Topology) Contains(n *v1.Node) bool {
 	_, ok := locate(t.Tree, t.layers, n)
 	return ok

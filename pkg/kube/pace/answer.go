@@ -15,30 +15,30 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// unansweredKey is where a cycle records that its binding failed without an answer.
+// unansweredKey is the key in a cycle's state that says that its binding failed without an answer.
 const unansweredKey = fwk.StateKey("pace.unanswered")
 
 type unanswered struct{}
 
 func (unanswered) Clone() fwk.StateData { return unanswered{} }
 
-// Unanswered says that a pod was not bound because the API server did not answer or was temporarily unable. That
-// says nothing about the node. It is false if the server rejected the binding (a policy), if the cycle ended
-// earlier, or if added plugins bind. It works with schedulers that ReadAnswers changed.
+// Unanswered returns whether a cycle's binding failed because the API server did not answer or had a temporary error. Then the node is not
+// the cause. It returns false if the server rejected the binding, the cycle failed earlier, or added plugins bind. The scheduler must be
+// one that ReadAnswers has changed.
 func Unanswered(state fwk.CycleState) bool {
 	_, err := state.Read(unansweredKey)
 	return err == nil
 }
 
-// ReadAnswers makes a scheduler record why bindings fail, and run only the PreBind plugins that have work. Call it
-// before the scheduler runs; Lane.Pace does.
+// ReadAnswers changes a scheduler's profiles so that they record why bindings fail, and run only PreBind plugins that have work. Call it
+// before the scheduler runs; Lane.Pace calls it.
 func ReadAnswers(sched *scheduler.Scheduler) {
 	for name, p := range sched.Profiles {
 		sched.Profiles[name] = &answers{Framework: p, foreignBinder: bindsItself(p)}
 	}
 }
 
-// answers is a profile that records why bindings fail.
+// answers is a profile that records in the cycle's state whether a binding failed without an answer.
 type answers struct {
 	framework.Framework
 	foreignBinder bool // added plugins bind
@@ -53,12 +53,11 @@ func (a *answers) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, p
 	return a.Framework.RunPreBindPlugins(ctx, state, pod, node)
 }
 
-// preFlight asks the PreBind plugins whether they have work, and records the answer in the state. Skip means that
-// none has. kube-scheduler asks them only with the feature NominatedNodeNameForExpectation, which Muster leaves
-// out.
+// preFlight calls PreBindPreFlight of the PreBind plugins, which records in the state which of them have work. It returns Skip if none has.
+// kube-scheduler itself calls it only with the feature NominatedNodeNameForExpectation, which Muster does not use.
 func preFlight(ctx context.Context, f framework.Framework, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	if state.GetSkipPreBindPlugins() != nil {
-		return nil // it has asked them, or this is the second call
+		return nil // kube-scheduler has called them, or this is the second call
 	}
 	return f.RunPreBindPreFlights(ctx, state, pod, node)
 }
@@ -74,9 +73,8 @@ func (a *answers) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod 
 	return recordUnanswered(state, s)
 }
 
-// bound asks the API server whether a pod has its node although the answer was lost. A failed cycle releases what
-// the pod runs with: DynamicResources deletes the claim of its extended resources, and another pod would get the
-// devices.
+// bound returns whether, according to the API server, a pod is bound to its node although the answer of the binding was lost. If the cycle
+// failed nevertheless, DynamicResources would delete the claim of the pod's extended resources, and another pod would get the devices.
 func (a *answers) bound(ctx context.Context, pod *v1.Pod, node string) bool {
 	ctx, cancel := context.WithTimeout(ctx, boundTimeout)
 	defer cancel()
@@ -84,7 +82,7 @@ func (a *answers) bound(ctx context.Context, pod *v1.Pod, node string) bool {
 	return err == nil && current.UID == pod.UID && current.Spec.NodeName == node
 }
 
-// recordUnanswered records in the state that a binding failed without an answer, and returns s.
+// recordUnanswered returns the status s of a binding. If s is a failure without an answer, it records that in the state.
 func recordUnanswered(state fwk.CycleState, s *fwk.Status) *fwk.Status {
 	if s.Code() == fwk.Error && !rejects(s.AsError()) {
 		state.Write(unansweredKey, unanswered{})
@@ -95,11 +93,11 @@ func recordUnanswered(state fwk.CycleState, s *fwk.Status) *fwk.Status {
 // boundTimeout is how long bound waits for the API server.
 const boundTimeout = 5 * time.Second
 
-// denied is what the API server says about a webhook's rejection, whose code the webhook chooses.
+// denied is in the API server's message about a webhook's rejection. The webhook chooses the status code.
 const denied = "denied the request"
 
-// rejects says whether an error is a final answer. A conflict or a missing pod is not: the pod is bound already, or
-// was recreated.
+// rejects returns whether an error says that the API server rejected the binding. It returns false for temporary errors, and for a conflict
+// or a missing pod: the pod is bound already or was recreated.
 func rejects(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {

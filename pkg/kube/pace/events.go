@@ -14,35 +14,35 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// EventOptions say when events of bindings are sent. Zero values mean the defaults.
+// EventOptions say when events about bindings are sent. Zero values mean the defaults.
 type EventOptions struct {
-	// Wait is how long an event waits at most for bindings to end; 0 means 5 s.
+	// Wait is how long an event is delayed at most while bindings are in progress; 0 means 5 s.
 	Wait time.Duration
-	// Every is the time between two delayed events; 0 means 2 ms.
+	// Every is the time between sending two delayed events; 0 means 2 ms.
 	Every time.Duration
-	// Keep is the limit of delayed events; a further one is sent at once. 0 means 20,000.
+	// Keep is how many events may be delayed; a further one is sent at once. 0 means 20,000.
 	Keep int
 }
 
-// recorder delays the events Scheduled, one per binding, until there is time for them. Other events are sent at
-// once.
+// recorder delays events with the reason Scheduled (one for each binding) while bindings are in progress. It sends other events at once,
+// except repeated failures.
 type recorder struct {
 	events.EventRecorderLogger
 	*Lane
 }
 
-// Scheduled events are delayed, failures are not repeated.
+// The reasons of events that are delayed (scheduled), and of events that are not repeated (failed).
 const (
 	scheduled = "Scheduled"
 	failed    = "FailedScheduling"
 )
 
 func (r *recorder) Eventf(about, related runtime.Object, kind, reason, action, note string, args ...any) {
-	if pod, ok := about.(*v1.Pod); ok && reason == failed && r.quiet.suppress(pod, time.Now()) {
+	if pod, ok := about.(*v1.Pod); ok && reason == failed && r.repeats.suppress(pod, time.Now()) {
 		return
 	}
 	send := func() { r.EventRecorderLogger.Eventf(about, related, kind, reason, action, note, args...) }
-	if reason != scheduled || !r.events.keep(send) {
+	if reason != scheduled || !r.events.delay(send) {
 		send()
 	}
 }
@@ -51,8 +51,8 @@ func (r *recorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
 	return &recorder{EventRecorderLogger: r.EventRecorderLogger.WithLogger(logger), Lane: r.Lane}
 }
 
-// quiet remembers the pods with a recent failure event.
-type quiet struct {
+// repeats remembers the pods with a recent failure event, so that it is not repeated. covers returns for which pods; nil is none.
+type repeats struct {
 	covers func(*v1.Pod) bool
 
 	mu       sync.Mutex
@@ -63,8 +63,8 @@ type quiet struct {
 // repeatAfter is how long a failure event is not repeated.
 const repeatAfter = time.Minute
 
-// suppress says whether a failure event is a repetition; otherwise it records the event.
-func (q *quiet) suppress(pod *v1.Pod, now time.Time) bool {
+// suppress returns whether a failure event of a pod repeats one of the last minute. If not, it records the event.
+func (q *repeats) suppress(pod *v1.Pod, now time.Time) bool {
 	if q.covers == nil || !q.covers(pod) {
 		return false
 	}
@@ -121,7 +121,7 @@ func (l *delayedEvents) end() {
 	}
 }
 
-// wake makes run look again. l.mu is held.
+// wake makes run check the delayed events again. l.mu is locked.
 func (l *delayedEvents) wake() {
 	select {
 	case l.changed <- struct{}{}:
@@ -129,8 +129,9 @@ func (l *delayedEvents) wake() {
 	}
 }
 
-// keep delays an event if others wait or bindings are in progress, and says whether it did.
-func (l *delayedEvents) keep(send func()) bool {
+// delay returns whether an event is delayed: if bindings are in progress or events are delayed already, unless there are too many. It then
+// keeps send for run.
+func (l *delayedEvents) delay(send func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || l.binding == 0 && len(l.delayed) == 0 || len(l.delayed) >= l.Keep {
@@ -141,7 +142,8 @@ func (l *delayedEvents) keep(send func()) bool {
 	return true
 }
 
-// next removes and returns the first event if it is due. Otherwise it returns how long until then; 0 if unknown.
+// next removes and returns the first event if it is due. Otherwise it returns how long it takes until the first event is due; 0 if there is
+// none.
 func (l *delayedEvents) next(now time.Time) (send func(), wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +161,7 @@ func (l *delayedEvents) next(now time.Time) (send func(), wait time.Duration) {
 	return first.send, 0
 }
 
-// run sends the delayed events. When the context ends it sends the rest at once.
+// run sends delayed events when they are due, until the context ends. Then it sends all others at once.
 func (l *delayedEvents) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		send, wait := l.next(time.Now())

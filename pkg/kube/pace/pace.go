@@ -1,13 +1,11 @@
-// Package pace orders the requests of a scheduler to the API server: bindings first, a limited number at a time, by
-// priority and then in the order of their decision; then the events about them. It also reads why a binding failed,
-// which tells whether the node is at fault (answer.go).
+// Package pace orders the requests of a scheduler to the API server: first bindings, a limited number at a time, by priority and then in
+// the order of their decision; then the events about them. It also records whether a binding failed because of the node (answer.go).
 //
-// kube-scheduler sends each binding and each event from a goroutine of its own. A backlog of gangs is planned
-// faster than it can be written. The last gang's first binding then competes with the first gang's last one, so
-// every gang starts at the end, over hundreds of connections. See docs/decisions/0013-pace.md.
+// kube-scheduler sends each binding and each event from a separate goroutine. It plans a backlog of gangs faster than bindings can be
+// written. Then bindings of all gangs compete, so that all gangs start late, over hundreds of connections. See docs/decisions/0013-pace.md.
 //
-// The package knows the scheduler's framework. It must not know gangs or plans.
-// Invariant: at most Options.Bindings bindings hold a slot at a time.
+// The package uses the scheduler's framework, but no gangs and no plans.
+// Invariant: at most Options.Bindings bindings have a slot at a time.
 package pace
 
 import (
@@ -30,44 +28,43 @@ import (
 
 // Options limit the requests. Zero values mean the defaults.
 type Options struct {
-	// Bindings is the number of bindings at a time; 0 means 48: with their events and nominations they fit into the
-	// 100 streams of one HTTP/2 connection.
+	// Bindings is the number of bindings at a time; 0 means 48. With their events and nominations these fit into the 100 streams of one HTTP/2
+	// connection.
 	Bindings int
 	Events   EventOptions
-	// SuppressRepeats says for which pods a failure event is not repeated within a minute, because changes are reported in
-	// another way. nil means none.
+	// SuppressRepeats returns whether a failure event of a pod is not repeated within a minute, because the cause is reported elsewhere. nil
+	// means that all are repeated.
 	SuppressRepeats func(*v1.Pod) bool
 }
 
 const defaultBindings = 48
 
-// maxClaimTime is how long a pod keeps a slot while its claims are written. After that it waits for a volume or a
-// driver.
+// maxClaimTime is how long a pod has a slot while its PreBind plugins run. If they take longer, they do not write claims, but wait for a
+// volume or a driver.
 const maxClaimTime = time.Second
 
-// queueFactor is how many bindings may be in progress or waiting, per slot, before the scheduler takes the next
-// pod. Each holds a goroutine. It is not smaller because waiting members cost time too: on each binding the queue
-// walks over them.
+// queueFactor is how many bindings for each slot may be in progress or waiting before the scheduler takes the next pod. Each one has a
+// goroutine. It is not smaller, because pods in the scheduler's queue cost time, too: the queue visits them at each binding.
 const queueFactor = 64
 
-// Lane is what the profiles of one process share.
+// Lane is the state that the profiles of one process share: slots for bindings and delayed events.
 type Lane struct {
-	slots  slots
-	queue  queue
-	events *delayedEvents
-	quiet  *quiet
+	slots   slots
+	queue   queue
+	events  *delayedEvents
+	repeats *repeats
 }
 
-// New returns an unused lane.
+// New returns a new Lane.
 func New(o Options) *Lane {
 	bindings := cmp.Or(o.Bindings, defaultBindings)
 	return &Lane{
 		slots: slots{free: bindings}, queue: queue{limit: queueFactor * bindings},
-		events: newDelayedEvents(o.Events), quiet: &quiet{covers: o.SuppressRepeats},
+		events: newDelayedEvents(o.Events), repeats: &repeats{covers: o.SuppressRepeats},
 	}
 }
 
-// Pace makes a scheduler's profiles use the lane until the context ends. Call it before the scheduler runs.
+// Pace changes a scheduler so that its bindings and events use the lane until the context ends. Call it before the scheduler runs.
 func (l *Lane) Pace(ctx context.Context, sched *scheduler.Scheduler) {
 	ReadAnswers(sched)
 	for name, p := range sched.Profiles {
@@ -84,7 +81,7 @@ func (l *Lane) Pace(ctx context.Context, sched *scheduler.Scheduler) {
 	go l.events.run(ctx)
 }
 
-// Busy says whether bindings are in progress. Less urgent requests should wait for them, but not for long.
+// Busy returns whether bindings are in progress. Less urgent requests should then wait for a short time.
 func (l *Lane) Busy() bool {
 	l.events.mu.Lock()
 	defer l.events.mu.Unlock()
@@ -99,7 +96,7 @@ type profile struct {
 	recorder      *recorder
 }
 
-// bindsItself says whether a profile binds in another way than by a request to the API server.
+// bindsItself returns whether a profile has a Bind plugin that is neither kube-scheduler's nor Muster's.
 func bindsItself(p framework.Framework) bool {
 	for _, plugin := range p.ListPlugins().Bind.Enabled {
 		if plugin.Name != names.DefaultBinder && plugin.Name != config.DevicesName {
@@ -109,11 +106,11 @@ func bindsItself(p framework.Framework) bool {
 	return false
 }
 
-// turnKey is where a cycle records the turn of a pod's claims.
+// turnKey is the key in a cycle's state for the turn with which the pod's PreBind plugins ran.
 const turnKey = fwk.StateKey("pace.turn")
 
-// RunPreBindPlugins implements framework.Framework. Writing a pod's claims, two requests per claim, is part of its
-// binding. Without a slot the claims of the whole backlog would be written before the first pod is bound.
+// RunPreBindPlugins implements framework.Framework. For a pod with ResourceClaims it first waits for a slot, because writing claims takes
+// two requests for each. Otherwise the claims of the whole backlog would be written before the first pod is bound.
 func (p *profile) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	if s := preFlight(ctx, p.Framework, state, pod, node); s.IsSkip() { // no slot is needed
 		return nil
@@ -130,7 +127,7 @@ func (p *profile) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, p
 	if err := p.lane.slots.acquire(ctx, t); err != nil {
 		p.lane.queue.leave()
 		p.lane.events.end()
-		return fwk.AsStatus(context.Cause(ctx)) // it may have been preempted
+		return fwk.AsStatus(context.Cause(ctx)) // the pod may have been preempted
 	}
 	leave := sync.OnceFunc(func() {
 		p.lane.slots.release()
@@ -142,7 +139,7 @@ func (p *profile) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, p
 	return p.Framework.RunPreBindPlugins(ctx, state, pod, node)
 }
 
-// RunBindPlugins implements framework.Framework. Bindings run by priority, then in order of arrival.
+// RunBindPlugins implements framework.Framework. It first waits for a slot: by priority, then in order of arrival.
 func (p *profile) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	p.lane.events.begin()
 	defer p.lane.events.end()
@@ -158,8 +155,8 @@ func (p *profile) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod 
 	return p.Framework.RunBindPlugins(ctx, state, pod, node)
 }
 
-// turn returns a pod's turn. A pod with claims keeps the turn of its claims, so it is bound before further claims
-// are written.
+// turn returns the turn of a pod's binding. A pod with claims has the turn with which its claims were written, so that it is bound before
+// further claims are written.
 func (p *profile) turn(state fwk.CycleState, pod *v1.Pod) turn {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		if had, err := state.Read(turnKey); err == nil {

@@ -9,8 +9,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// slots limits the bindings in progress. Waiting bindings get a slot by priority, then in order of arrival. Members
-// leave the barrier gang by gang, so gangs start one after the other.
+// slots limits the bindings in progress. Waiting bindings get a slot by priority, then in order of arrival. Members of a gang pass Permit
+// together, so that gangs start one after another.
 type slots struct {
 	mu       sync.Mutex
 	free     int
@@ -18,7 +18,7 @@ type slots struct {
 	arrivals int64
 }
 
-// turn orders the waiting bindings.
+// turn is the position of a binding among the waiting ones.
 type turn struct {
 	priority int32
 	arrival  int64
@@ -29,11 +29,11 @@ func (t turn) Clone() fwk.StateData { return t }
 // waiter is a binding that waits for a slot.
 type waiter struct {
 	turn
-	ready chan struct{} // closed when it has a slot
-	index int           // in the heap; -1 once removed
+	ready chan struct{} // closed when it gets a slot
+	index int           // in the heap; -1 if it is not in the heap any more
 }
 
-// turn returns the turn of a new binding.
+// turn returns the turn of a new binding of a pod with this priority.
 func (s *slots) turn(priority int32) turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *slots) turn(priority int32) turn {
 	return turn{priority, s.arrivals}
 }
 
-// acquire takes a slot. It returns the error of a context that ends before.
+// acquire waits for a slot and takes it. If the context ends before, it returns the context's error.
 func (s *slots) acquire(ctx context.Context, t turn) error {
 	s.mu.Lock()
 	if s.free > 0 && len(s.waiting) == 0 {
@@ -68,7 +68,7 @@ func (s *slots) acquire(ctx context.Context, t turn) error {
 	return ctx.Err()
 }
 
-// release returns a slot.
+// release gives a slot back.
 func (s *slots) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *slots) release() {
 	s.next()
 }
 
-// next gives a free slot to the first waiter. s.mu is held.
+// next gives a free slot, if there is one, to the first waiter. s.mu is locked.
 func (s *slots) next() {
 	if s.free > 0 && len(s.waiting) > 0 {
 		s.free--
@@ -84,7 +84,7 @@ func (s *slots) next() {
 	}
 }
 
-// waiters is a heap of waiters.
+// waiters is a heap of waiters, the first in turn at the top.
 type waiters []*waiter
 
 func (l waiters) Len() int { return len(l) }

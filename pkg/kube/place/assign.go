@@ -7,8 +7,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
-// Assign gives members with equal requirements their nodes in rank order.
-// The members that complete their gangs come first, then further ones, lowest ranks first.
+// Assign returns the node assignments of a plan for members with equal requirements, in rank order.
+// If the plan has fewer members than are pending, it gets the members that Chosen returns.
 func (a *Attempt) Assign(p *plan.Plan) []gang.Assignment {
 	chosen := a.Chosen(int(p.Count()))
 	places := make([]gang.Assignment, 0, len(chosen))
@@ -20,7 +20,7 @@ func (a *Attempt) Assign(p *plan.Plan) []gang.Assignment {
 	return places
 }
 
-// Chosen returns the n members that the plan includes, by rank.
+// Chosen returns n of the pending members, by rank: first the members that their gangs need, then others, lower ranks first.
 func (a *Attempt) Chosen(n int) []gang.Member {
 	need := map[gang.Ref]int{}
 	for _, g := range a.Group.Gangs {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
-// Plan chooses nodes for the pending members of the group, or returns why there is no plan. The error is a plugin's failure.
+// Plan counts the capacity of nodes and returns a plan for the pending members, or why there is none. The error is a plugin's failure.
 func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 	counts, err := a.count(ctx)
 	if err != nil {
@@ -37,7 +37,7 @@ func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 	}, nil
 }
 
-// Choose plans as if the pods in gone, by node index, had terminated. nil means that none has.
+// Choose returns a plan for the counted members as if the pods in gone, by node index, had terminated; nil is none.
 func (a *Attempt) Choose(ctx context.Context, gone [][]*v1.Pod) (Outcome, *plan.Refusal, error) {
 	dependent := a.Dependent()
 	if !dependent && a.EqualMembers() {
@@ -54,7 +54,7 @@ func (a *Attempt) Choose(ctx context.Context, gone [][]*v1.Pod) (Outcome, *plan.
 	return a.chooseJob(ctx, dependent, gone)
 }
 
-// EqualMembers returns whether the members have equal requirements and gather together, and none runs that a multiple would count.
+// EqualMembers returns whether package plan suffices: one kind, one set that gathers, all gangs needed, no multiple with running members.
 func (a *Attempt) EqualMembers() bool {
 	if len(a.kinds) > 1 || len(a.Sets) > 0 || a.Group.Choice.Any() {
 		return false
@@ -62,6 +62,7 @@ func (a *Attempt) EqualMembers() bool {
 	return len(a.Group.Bound) == 0 || maxMultiple(a.All) == 1
 }
 
+// maxMultiple returns the largest podCountMultiple of all layers; at least 1.
 func maxMultiple(g plan.Gather) (most offer.Slots) {
 	for l := range g.Multiple {
 		most = max(most, g.Multiple.At(l))
@@ -69,22 +70,22 @@ func maxMultiple(g plan.Gather) (most offer.Slots) {
 	return max(most, 1)
 }
 
-// Dependent returns whether members may be interdependent across nodes.
+// Dependent returns whether a member's place may depend on where other members are, even on other nodes.
 func (a *Attempt) Dependent() bool {
 	return slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Dependent(len(a.kinds) == 1) })
 }
 
-// KeptOffBy returns whether the running pod keeps some members off nodes other than its own.
+// KeptOffBy returns whether the running pod keeps any member off nodes other than its own, such as by anti-affinity.
 func (a *Attempt) KeptOffBy(pod *v1.Pod) bool {
 	return slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.KeptOffBy(pod) })
 }
 
-// SeeksPod returns whether some members must be near pods such as this one.
+// SeeksPod returns whether any member has a required affinity for pods such as this one.
 func (a *Attempt) SeeksPod(pod *v1.Pod) bool {
 	return slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Seeks(pod) })
 }
 
-// Request returns the request of members with equal requirements.
+// Request returns the pending members as package plan's request, for members with equal requirements.
 func (a *Attempt) Request() plan.Request {
 	return plan.Request{
 		Want: offer.Slots(len(a.Group.Pending)), Min: offer.Slots(max(1, a.Group.Need())),
@@ -92,18 +93,18 @@ func (a *Attempt) Request() plan.Request {
 	}
 }
 
-// count reads the request off the group and asks the Filters how many members each node takes.
+// count sets the input of the plan: the request of the group, and by the Filters how many members of each kind each node takes.
 func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 	tree := a.Net.Tree
 	a.All, a.Sets = convert.Gather(a.Group.Gather, a.Group.Constraints, tree, a.Group.Gangs)
 	a.World = plan.World{Tree: tree, Bound: a.bound(gang.Ref{})}
-	a.attract()
-	if err := a.sortKinds(ctx); err != nil {
+	a.countAttracting()
+	if err := a.groupIntoKinds(ctx); err != nil {
 		return nil, err
 	}
-	a.near()
+	a.preferClaimLayer()
 	a.addPreferences()
-	if err := a.soften(ctx); err != nil {
+	if err := a.setPenalties(ctx); err != nil {
 		return nil, err
 	}
 	counts := make([]fit.Counts, len(a.kinds))
@@ -122,8 +123,8 @@ func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 	return counts, nil
 }
 
-// near adds a preferred layer to a group without topology constraints, if its ResourceClaims work best within that layer.
-func (a *Attempt) near() {
+// preferClaimLayer adds a preferred layer to a group without topology constraints, if its ResourceClaims work best within that layer.
+func (a *Attempt) preferClaimLayer() {
 	if a.Group.Gather != nil || len(a.Group.Constraints) > 0 {
 		return
 	}
@@ -132,7 +133,7 @@ func (a *Attempt) near() {
 	}
 }
 
-// Lacks returns the distinct Filter messages of a node that takes no member of some kind.
+// Lacks returns the distinct messages, sorted, of Filters that reject members on a node.
 // Call it before the next attempt: that attempt overwrites the messages.
 func (a *Attempt) Lacks(node int) (all []string) {
 	for _, c := range a.counts {
@@ -145,29 +146,29 @@ func (a *Attempt) Lacks(node int) (all []string) {
 	return slices.Compact(all)
 }
 
-// least returns how many members each node takes, whichever they are: the lowest count of any kind.
+// least returns by node index how many members the node takes, whatever their kind: the lowest count of all kinds.
 // A kind that fits no node is skipped if members are interdependent: it may fit beside other members.
 func (a *Attempt) least() []offer.Slots {
 	if len(a.kinds) == 1 {
 		return a.kinds[0].slots
 	}
 	least := make([]offer.Slots, len(a.Nodes))
-	first := true
+	firstKind := true
 	for _, k := range a.kinds {
 		if !slices.ContainsFunc(k.slots, func(n offer.Slots) bool { return n > 0 }) && a.Dependent() {
 			continue
 		}
 		for i, n := range k.slots {
-			if first || n < least[i] {
+			if firstKind || n < least[i] {
 				least[i] = n
 			}
 		}
-		first = false
+		firstKind = false
 	}
 	return least
 }
 
-// bound counts the running members of a gang by node index, of all gangs if ref is zero. It returns nil if no member runs.
+// bound returns by node index how many members of a gang run there, of all gangs if ref is zero. It returns nil if no member runs.
 func (a *Attempt) bound(ref gang.Ref) []offer.Slots {
 	if len(a.Group.Bound) == 0 {
 		return nil
@@ -181,8 +182,8 @@ func (a *Attempt) bound(ref gang.Ref) []offer.Slots {
 	return out
 }
 
-// sortKinds groups the pending members by equal requirements.
-func (a *Attempt) sortKinds(ctx context.Context) error {
+// groupIntoKinds sets a.kinds and a.kindOf: it groups the pending members by equal requirements.
+func (a *Attempt) groupIntoKinds(ctx context.Context) error {
 	if a.kindOf != nil {
 		return nil
 	}
@@ -193,27 +194,27 @@ func (a *Attempt) sortKinds(ctx context.Context) error {
 		return err
 	}
 	a.pages = pages
-	type likeness struct{ counter, off, owner string }
-	kinds, kindByLikeness := make([]int, len(demand)), map[likeness]int{}
+	type kindKey struct{ counter, closed, owner string }
+	kinds, kindByKey := make([]int, len(demand)), map[kindKey]int{}
 	for t, d := range demand {
 		c, err := fit.NewCounter(ctx, a.profile, d.Pod, a.pages...)
 		if err != nil {
 			return err
 		}
 		c.CloseDomains(a.reservedMembers.ClosedDomains(d.Pod))
-		key := likeness{c.Key(), c.ClosedDomains().Key(), ""}
+		key := kindKey{c.Key(), c.ClosedDomains().Key(), ""}
 		if a.owners != nil {
 			key.owner = a.owners.Of(d.Pod)
 		}
 		// Templates may differ in fields that no Filter reads, such as labels.
-		k, ok := kindByLikeness[key]
+		k, ok := kindByKey[key]
 		if !ok || c.Key() == "" {
 			k = len(a.kinds)
 			a.kinds = append(a.kinds, kind{pod: d.Pod, counter: c, owner: key.owner})
 		}
-		kinds[t], kindByLikeness[key] = k, k
+		kinds[t], kindByKey[key] = k, k
 	}
-	a.keepOff()
+	a.applyClosedDomains()
 	for i, m := range a.Group.Pending {
 		a.kindOf[m.Pod] = kinds[templateOf[i]]
 	}
@@ -225,7 +226,7 @@ func (p *Planner) Template(pod *v1.Pod) string {
 	return convert.Template(pod) + fit.MemberKey(p.ledgers, pod)
 }
 
-// templates returns the templates of the pending members, and the template index of each member.
+// templates returns the distinct templates of the pending members with their number of members, and each member's template index.
 func (a *Attempt) templates() (templateOf []int, demand []fit.Demand) {
 	pods := make([]*v1.Pod, len(a.Group.Pending))
 	for i, m := range a.Group.Pending {
@@ -250,18 +251,18 @@ func (a *Attempt) templates() (templateOf []int, demand []fit.Demand) {
 	return templateOf, demand
 }
 
-// OneOfEach lists one member of each kind except the kind of the representative, which may be outside the attempt.
+// OneOfEach returns the key of one member of each kind, except the representative's kind. The attempt may not include the representative.
 func (a *Attempt) OneOfEach(representative *v1.Pod) (keys []string) {
-	speakerKind, known := a.kindOf[convert.PodKey(representative)]
+	representativeKind, known := a.kindOf[convert.PodKey(representative)]
 	for k := range a.kinds {
-		if k != speakerKind || !known {
+		if k != representativeKind || !known {
 			keys = append(keys, convert.PodKey(a.kinds[k].pod))
 		}
 	}
 	return keys
 }
 
-// unschedulablePlugins returns the plugins that reject members of any kind, and whether one rejects them on all nodes.
+// unschedulablePlugins returns the plugins that reject members of any kind, sorted, and whether one rejects a kind on all nodes.
 func (a *Attempt) unschedulablePlugins() (plugins []string, everywhere bool) {
 	plugins = slices.Clone(a.trialPlugins)
 	for _, k := range a.kinds {

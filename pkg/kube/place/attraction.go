@@ -12,8 +12,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// attract counts, by node, the pods with the same network-topology-selector.
-func (a *Attempt) attract() {
+// countAttracting sets World.Attract: by node, the number of pods with the same network-topology-selector as the members.
+func (a *Attempt) countAttracting() {
 	want := convert.Selector(a.Group.Pods[a.Group.Pending[0].Pod])
 	if want == "" {
 		return
@@ -26,8 +26,8 @@ func (a *Attempt) attract() {
 	}
 }
 
-// Attracting counts the pods of a node that match selector, whatever their scheduler and namespace.
-// Terminating pods do not count: in a rolling update the new pods would follow the old ones.
+// Attracting returns how many pods of a node have this network-topology-selector, whatever their scheduler and namespace.
+// Finished or terminating pods do not count: in a rolling update the new pods would follow the old ones.
 func Attracting(node fwk.NodeInfo, selector string) (n offer.Slots) {
 	for _, info := range node.GetPods() {
 		if pod := info.GetPod(); convert.Selector(pod) == selector && !convert.Finished(pod) {

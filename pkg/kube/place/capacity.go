@@ -12,8 +12,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// FreeWhereCapable chooses free nodes in a domain that can take the whole gang once other pods finish.
-// It returns the path of that domain, "" for the cluster; the list may be empty.
+// FreeWhereCapable returns assignments to free nodes in a domain that can take the whole gang after other pods have finished.
+// where is the path of that domain, "" for the cluster. Both are empty if there are no such nodes.
 func (a *Attempt) FreeWhereCapable(ctx context.Context) (places []gang.Assignment, where string) {
 	w := a.World
 	w.Bound = nil // freeInCapable already considers the running members
@@ -25,8 +25,8 @@ func (a *Attempt) FreeWhereCapable(ctx context.Context) (places []gang.Assignmen
 	return a.Assign(chosen), a.Net.Tree.Path(chosen.Domain)
 }
 
-// freeInCapable returns the free slots of the Must-layer domains that could take the gang without all pods of equal or lower priority.
-// If the gang has a capacity hold in such a domain, only that domain counts.
+// freeInCapable returns the free slots by node index, and 0 for nodes outside the capable domains. A domain of the Must layer is capable if
+// it could take the gang without all pods of equal or lower priority. If the gang has a capacity hold in one, only that domain counts.
 func (a *Attempt) freeInCapable(ctx context.Context) []offer.Slots {
 	tree := a.Net.Tree
 	priority := a.planner.cache.Priority(a.Lowest())

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// SharedClaims returns the ResourceClaims that members share, in the order in which they are written before the members bind.
-// It is nil for most groups. why says that the nodes are not as the plan expects.
+// SharedClaims returns the ResourceClaims that several members share, with allocations for a plan, in the order in which to write them.
+// They are written before the members bind. If the allocations do not fit the plan's nodes, why says so; else it is "".
 func (a *Attempt) SharedClaims(ctx context.Context, places []gang.Assignment) (claims []*resourceapi.ResourceClaim, why string) {
 	if len(a.pages) == 0 {
 		return nil, ""
@@ -39,11 +39,11 @@ func (a *Attempt) SharedClaims(ctx context.Context, places []gang.Assignment) (c
 	return claims, ""
 }
 
-// Ordered returns whether independent members must bind in the order of the plan, as in Joint.
-// Devices need this if some suit only certain members.
+// Ordered returns whether independent members must bind in the order of the plan.
+// They must if some devices of their ResourceClaims suit only certain members.
 func (a *Attempt) Ordered() bool { return a.pages.Ordered() }
 
-// Reserved returns the reserved nodes in the order in which members bind. Members not in order follow in the group's order.
+// Reserved returns the pending members' reserved nodes: first the members in order, then the others in the group's order.
 func (a *Attempt) Reserved(order []string) (places []gang.Assignment) {
 	for _, pod := range order {
 		places = append(places, gang.Assignment{Pod: pod, Node: a.Group.Places[pod]})

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Class returns a key for what a counted group requests. Groups of one class have the same result on a cluster.
-// "" means that the group is unique: some members have nodes, or limits are remembered for it.
+// Class returns a key for what a counted group requests. Groups with equal keys have the same result on the same cluster.
+// "" means that the group is unique: members run or have a reservation, nodes are excluded or limited, or the group is starving.
 func (a *Attempt) Class() string {
 	g := a.Group
 	if !a.counted || a.partial() || g.Starving || len(g.Bound)+len(g.Places)+g.Held > 0 {
@@ -22,8 +22,8 @@ func (a *Attempt) Class() string {
 	return b.String()
 }
 
-// RequestKey returns a key for everything except nodes, pods beside the snapshot and running gangs that decides whether an eviction helps
-// the group. It returns "" if no such key exists: Filters look beyond the node, or a limit that expires applies.
+// RequestKey returns a key for all that decides whether an eviction helps the group, except nodes, pods beside the snapshot and running
+// gangs. It returns "" if there is no such key: a Filter depends on other nodes, or nodes are excluded, reserved or limited.
 func (a *Attempt) RequestKey() string {
 	g := a.Group
 	if !a.counted || a.partial() || g.Held+len(g.Places) > 0 {
@@ -49,7 +49,7 @@ func (a *Attempt) RequestKey() string {
 	return b.String()
 }
 
-// partial returns whether the group sees less than all free capacity: nodes are excluded, reserved or limited.
+// partial returns whether the group may not use all free capacity: nodes are excluded, reserved or limited.
 func (a *Attempt) partial() bool { return a.excluded || len(a.reservedFor) > 0 || a.Limited() }
 
 // namespaceOf returns the labels of a pod's namespace.
@@ -108,7 +108,7 @@ func (a *Attempt) writeRequest(b *strings.Builder) {
 	}
 }
 
-// memberKey returns what distinguishes one member in a request.
+// memberKey returns all that distinguishes a member from others in a request: the index of its gang, its kind, and whether it preempts.
 func (a *Attempt) memberKey(gangs map[gang.Ref]int, m gang.Member) (gangIndex, kind int, neverPreempts bool) {
 	return gangs[m.Gang], a.kindOf[m.Pod], a.Group.NeverPreempts(m)
 }

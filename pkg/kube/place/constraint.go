@@ -14,7 +14,7 @@ import (
 
 // BrokenConstraint returns the topology constraint that the group's assignments and running members break; "" if none.
 // The tree may have changed since the plan, or members may have lost their nodes.
-// A reservation must cover all needed members that exist. While a plan is carried out, the barrier counts them.
+// If the group waits with a reservation, the assignments must include all needed members that exist.
 func BrokenConstraint(group *cache.Group, tree *topology.Tree) string {
 	job := mixed.Job{}
 	job.All, job.Sets = convert.Gather(group.Gather, group.Constraints, tree, group.Gangs)
@@ -66,7 +66,7 @@ func BrokenConstraint(group *cache.Group, tree *topology.Tree) string {
 	return "gang " + strings.Join(names, ", ") + ": " + breach.String()
 }
 
-// nodeIndexes returns the indexes of the nodes that the tree contains.
+// nodeIndexes returns the tree's indexes of the named nodes. Nodes that the tree does not contain are skipped.
 func nodeIndexes(tree *topology.Tree, nodes iter.Seq[string]) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for name := range nodes {

@@ -14,12 +14,12 @@ import (
 type Diagnosis struct {
 	Nodes int            // number of nodes examined
 	Lacks map[string]int // number of nodes that lack each thing, in the Filters' words
-	// Short is what the members need more of than is free in the domain In, and no NodeInfo shows. In is "" for the cluster.
+	// Short are resources that no NodeInfo shows (such as devices) and of which the domain In has too little; In is "" for the cluster.
 	Short []fit.Shortage
 	In    string
 }
 
-// diagnose reads the counts of each kind of members.
+// diagnose counts by message the nodes on which Filters reject a member of any kind. counts is by kind.
 func diagnose(nodes []fwk.NodeInfo, counts []fit.Counts) Diagnosis {
 	d := Diagnosis{Lacks: map[string]int{}}
 	nodesByReasons := map[*fit.Reasons]int{} // nodes by what they lack, if there is one kind
@@ -50,7 +50,7 @@ func diagnose(nodes []fwk.NodeInfo, counts []fit.Counts) Diagnosis {
 	return d
 }
 
-// withShortages adds what the best domain of the refusal has too little of for all members.
+// withShortages adds the ledgers' resources of which the refusal's best domain has too little for the members. Ledgers are of package fit.
 func (a *Attempt) withShortages(d Diagnosis, r *plan.Refusal) Diagnosis {
 	if len(a.pages) == 0 || len(r.Domains) == 0 {
 		return d
@@ -69,7 +69,7 @@ func (a *Attempt) withShortages(d Diagnosis, r *plan.Refusal) Diagnosis {
 	return d
 }
 
-// withLimits adds the nodes with a limit that allows fewer members than the Filters, unless they already lack the same.
+// withLimits adds the messages of remembered limits, unless the Filters reject members on that node with the same message.
 func (d Diagnosis) withLimits(l activeLimits, counts []fit.Counts) Diagnosis {
 	for node, limit := range l.reasons {
 		known := slices.ContainsFunc(counts, func(c fit.Counts) bool { return slices.Contains(c.Why(node).All(), limit.why) })

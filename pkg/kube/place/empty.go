@@ -17,13 +17,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// emptyNodes holds the nodes of a profile's last snapshot without any pods.
-// Each unschedulable gang is tried on empty nodes. The outcome changes only with the nodes, the tree or the gang, so it is remembered.
+// emptyNodes has the nodes of a profile's last snapshot without any pods. Each unschedulable gang is planned on them, to learn whether any
+// eviction could help. The outcome changes only with the nodes, the tree or the request, so it is remembered.
 type emptyNodes struct {
 	mu       sync.Mutex
 	tree     *topology.Tree
 	nodes    []fwk.NodeInfo // by node index of tree; nil where there is none
-	objects  []*v1.Node     // what nodes show, or objects that are equal for Filters
+	objects  []*v1.Node     // the Node objects of nodes, or objects that are equal for Filters
 	changes  int            // version of the fields above
 	memory   *fit.Memory
 	outcomes memo.Memo[string, int, emptyOutcome] // by Attempt.RequestKey, valid for one version
@@ -35,17 +35,17 @@ const mostOutcomes = 4096
 // emptyOutcome is the result of an attempt on empty nodes.
 type emptyOutcome struct {
 	refusal *plan.Refusal  // nil if there is a plan
-	lacks   map[string]int // number of nodes that take no member, by what they lack
-	plugins []string       // that reject members, sorted
-	roles   []Role
+	lacks   map[string]int // number of nodes that reject members, by Filter message
+	plugins []string       // plugins that reject members, sorted
+	roles   []Role         // see rolesWithoutNode
 }
 
-// show updates the nodes from a snapshot. The caller must not change the result.
-func (b *emptyNodes) show(tree *topology.Tree, nodes []fwk.NodeInfo) (infos []fwk.NodeInfo, changes int) {
+// update updates the nodes from a snapshot, and returns them with their version. The caller must not change the result.
+func (b *emptyNodes) update(tree *topology.Tree, nodes []fwk.NodeInfo) (infos []fwk.NodeInfo, changes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.tree != tree || len(b.nodes) != len(nodes) {
-		b.move(tree, nodes)
+		b.reindex(tree, nodes)
 	}
 	cloned := false // callers may hold the previous slice
 	for i, n := range nodes {
@@ -71,8 +71,8 @@ func (b *emptyNodes) show(tree *topology.Tree, nodes []fwk.NodeInfo) (infos []fw
 	return b.nodes, b.changes
 }
 
-// move reorders the nodes for another tree. The caller holds b.mu.
-func (b *emptyNodes) move(tree *topology.Tree, nodes []fwk.NodeInfo) {
+// reindex reorders the nodes by the indexes of another tree. The caller has locked b.mu.
+func (b *emptyNodes) reindex(tree *topology.Tree, nodes []fwk.NodeInfo) {
 	indexOf := make(map[string]int, len(b.objects))
 	for i, object := range b.objects {
 		if object != nil {
@@ -94,7 +94,7 @@ func (b *emptyNodes) move(tree *topology.Tree, nodes []fwk.NodeInfo) {
 	b.changes++
 }
 
-// sameToFilters returns whether two states of a node are equal for Filters. Kubelets write conditions and images often.
+// sameToFilters returns whether two states of a node are equal for Filters. Conditions, which kubelets write often, are not compared.
 func sameToFilters(a, b *v1.Node) bool {
 	return a.UID == b.UID && a.Name == b.Name &&
 		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
@@ -103,34 +103,34 @@ func sameToFilters(a, b *v1.Node) bool {
 		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
 }
 
-// onEmpty returns the counted attempt on empty nodes; nil if the result would be unknown.
-// Ledgers are not asked: their allocations may outlast the pods.
-func (a *Attempt) onEmpty(ctx context.Context) (*Attempt, int) {
+// attemptOnEmptyNodes returns the attempt, counted on empty nodes, and the version of these. It returns nil if their capacity is unknown:
+// members have devices or volumes (whose allocations may outlast pods), or their Filters depend on more than the node.
+func (a *Attempt) attemptOnEmptyNodes(ctx context.Context) (*Attempt, int) {
 	if len(a.pages) > 0 || slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Key() == "" }) {
 		return nil, 0
 	}
-	return a.emptyFor(ctx, a.kinds)
+	return a.withEmptyNodes(ctx, a.kinds)
 }
 
-// atMost returns the attempt on empty nodes with an upper bound of their capacity; nil if unknown.
-// It asks only what depends on the node alone.
-func (a *Attempt) atMost(ctx context.Context) (*Attempt, int) {
+// upperBoundOnEmptyNodes returns the attempt on empty nodes with an upper bound of their capacity, and the version of these; nil if
+// unknown. It uses only Filters that depend on the node alone.
+func (a *Attempt) upperBoundOnEmptyNodes(ctx context.Context) (*Attempt, int) {
 	kinds := slices.Clone(a.kinds)
 	for k := range kinds {
 		kinds[k].counter = kinds[k].counter.NodeLocal()
 	}
-	return a.emptyFor(ctx, kinds)
+	return a.withEmptyNodes(ctx, kinds)
 }
 
-// emptyFor returns the attempt on empty nodes, counted by the counters of kinds.
-func (a *Attempt) emptyFor(ctx context.Context, kinds []kind) (*Attempt, int) {
+// withEmptyNodes returns the attempt on empty nodes, counted by the counters of kinds; nil if a kind is rejected on all nodes.
+func (a *Attempt) withEmptyNodes(ctx context.Context, kinds []kind) (*Attempt, int) {
 	if !a.counted || slices.ContainsFunc(kinds, func(k kind) bool { return k.counter.RejectedOnAllNodes() }) {
 		return nil, 0
 	}
 	empty := &a.planner.emptyNodes
 	b := *a
 	var changes int
-	b.Nodes, changes = empty.show(a.Net.Tree, a.allNodes)
+	b.Nodes, changes = empty.update(a.Net.Tree, a.allNodes)
 	b.excluded = false
 	b.beside = nil
 	b.besideSurplus = nil
@@ -150,7 +150,7 @@ func (a *Attempt) emptyFor(ctx context.Context, kinds []kind) (*Attempt, int) {
 	return &b, changes
 }
 
-// outcomeOnEmpty returns the result of the attempt with every pod gone, including the group's running members.
+// outcomeOnEmpty returns the result of planning on empty nodes: all pods are gone, even the group's running members.
 // Without a plan there, no eviction helps: the group needs other nodes or constraints. empty may overestimate the capacity.
 func (a *Attempt) outcomeOnEmpty(ctx context.Context, empty *Attempt, changes int) emptyOutcome {
 	key := a.RequestKey() // "" marks a request that no other attempt shares

@@ -8,7 +8,7 @@ import (
 
 // Bare returns the capacity of each node without any pods, by node index, and the number of node changes.
 func (a *Attempt) Bare(ctx context.Context) (slots []offer.Slots, changes int) {
-	b, changes := a.onEmpty(ctx)
+	b, changes := a.attemptOnEmptyNodes(ctx)
 	if b == nil {
 		return nil, 0
 	}

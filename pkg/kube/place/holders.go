@@ -29,7 +29,7 @@ func (h Holder) Description() string {
 	return "gang " + h.Name
 }
 
-// Holders returns the holders of places, which are by node index, in the order of the nodes.
+// Holders returns which gangs and pods have reserved nodes. places has the pods with a reservation by node index.
 func Holders(c *cache.Cache, places map[int][]*v1.Pod) (holders []Holder) {
 	nodes := make([]int, 0, len(places))
 	for i := range places {
@@ -56,14 +56,14 @@ func Holders(c *cache.Cache, places map[int][]*v1.Pod) (holders []Holder) {
 
 // NodesReserved counts the nodes that would take members without reservations.
 type NodesReserved struct {
-	Nodes        int
+	Nodes        int    // number of these nodes
 	Holder       string // the holder of most of these nodes, as in Holder.Description
 	OtherHolders int    // number of further holders
 }
 
-// heldNodes finds the nodes that take no member because of reservations. Plans in progress do not count: they end soon.
-// Without reservations this costs nothing.
-func (a *Attempt) heldNodes(ctx context.Context) (h NodesReserved, nodes []int) {
+// nodesReservedForOthers returns the indexes of the nodes that take no member only because of reservations, sorted, and a summary for
+// users. Nodes of confirmed plans are not included: their members bind soon.
+func (a *Attempt) nodesReservedForOthers(ctx context.Context) (h NodesReserved, nodes []int) {
 	if len(a.beside) == 0 || !a.counted {
 		return NodesReserved{}, nil
 	}
@@ -102,7 +102,7 @@ func (a *Attempt) heldNodes(ctx context.Context) (h NodesReserved, nodes []int) 
 	return NodesReserved{Nodes: len(nodes), Holder: most.Description(), OtherHolders: len(holders) - 1}, nodes
 }
 
-// takesBeside returns whether the node takes a member of every kind beside the given pods.
+// takesBeside returns whether a member of each kind, taken alone, fits on the node beside its pods and the given ones.
 func (a *Attempt) takesBeside(ctx context.Context, node int, beside fit.Pods) bool {
 	for k := range a.kinds {
 		slots, _ := a.kinds[k].counter.Count(ctx, a.Nodes[node], beside)

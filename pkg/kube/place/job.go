@@ -20,7 +20,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
-// chooseJob plans for heterogeneous or interdependent members.
+// chooseJob is Choose for heterogeneous or interdependent members (package mixed). dependent says that they are interdependent.
 func (a *Attempt) chooseJob(ctx context.Context, dependent bool, gone [][]*v1.Pod) (found Outcome, refusal *plan.Refusal, err error) {
 	job, classes := a.Job()
 	w := mixed.World{World: a.World, Take: a.nodeCapacity(ctx, gone), Work: a.work, Penalties: a.penalties()}
@@ -48,13 +48,13 @@ func (a *Attempt) chooseJob(ctx context.Context, dependent bool, gone [][]*v1.Po
 	return Outcome{Places: a.AssignJob(p, classes), InOrder: p.InOrder}, nil, nil
 }
 
-// A refusal names at most mostNamed gangs of each set that is too large, within mostNamedBytes.
+// A refusal names at most mostNamed gangs of each set that is too large, and no further one after mostNamedBytes.
 const (
 	mostNamed      = 3
 	mostNamedBytes = 128
 )
 
-// nameGangs writes the names of the gangs into the refusal.
+// nameGangs sets the names of the gangs in each TooLarge entry of the refusal.
 func (a *Attempt) nameGangs(r *plan.Refusal) {
 	for i := range r.TooLarge {
 		t := &r.TooLarge[i]
@@ -81,7 +81,7 @@ func displayName(ref gang.Ref) string {
 	return ref.String() + map[bool]string{true: " (sub-group ", false: " ("}[len(words) > 1] + strings.Join(words, " ") + ")"
 }
 
-// Job returns what the group requests, and the members of each class by rank.
+// Job returns the group's request for package mixed, and the pending members by class and rank. A class is one kind of one gang.
 func (a *Attempt) Job() (mixed.Job, [][]gang.Member) {
 	job := mixed.Job{All: a.All, Sets: a.Sets, Choice: a.Group.Choice}
 	gangs := map[gang.Ref]int{}
@@ -115,28 +115,28 @@ func (a *Attempt) oneGang() bool {
 	return !a.Group.Choice.Any() && a.Group.Need() == len(a.Group.Pending) && len(a.Sets) == 0
 }
 
-// nodeCapacity returns a function for how many members of a kind a node takes beside a load.
+// nodeCapacity returns a function of (node, load, kind): how many members of kind the node takes beside load and without the pods in gone.
 func (a *Attempt) nodeCapacity(ctx context.Context, gone [][]*v1.Pod) func(int, []offer.Slots, int) offer.Slots {
 	return func(node int, load []offer.Slots, kind int) offer.Slots {
 		if a.Nodes[node] == nil {
 			return 0
 		}
-		var goneHere []*v1.Pod
+		var goneOnNode []*v1.Pod
 		if gone != nil {
-			goneHere = gone[node]
+			goneOnNode = gone[node]
 		}
-		return a.Capacity(ctx, Question{Node: node, Kind: kind, Load: load, Gone: goneHere})
+		return a.Capacity(ctx, Question{Node: node, Kind: kind, Load: load, Gone: goneOnNode})
 	}
 }
 
-// Question asks how many members of a kind a node takes beside a load, by kind, once the pods in Gone have terminated.
+// Question asks how many members of Kind the node takes beside Load (number by kind) after the pods in Gone have terminated.
 type Question struct {
 	Node, Kind int
 	Load       []offer.Slots
 	Gone       []*v1.Pod
 }
 
-// key identifies the question among all questions about one node.
+// key returns a text that is equal for equal questions about one node.
 func (q Question) key() string {
 	var buffer [64]byte
 	b := strconv.AppendInt(buffer[:0], int64(q.Kind), 10)
@@ -149,13 +149,13 @@ func (q Question) key() string {
 	return string(b)
 }
 
-// answers remembers the Filters' answers to questions. Most attempts ask none, so byNode is allocated at the first one.
+// answers remembers results of Capacity by node and Question.key. Most attempts need none, so byNode is allocated at first use.
 type answers struct {
 	once   sync.Once
 	byNode []map[string]offer.Slots
 }
 
-// forNode returns the answers about one of nodes nodes.
+// forNode returns the remembered results of one node, to be read and written. nodes is the number of nodes.
 func (a *answers) forNode(node, nodes int) map[string]offer.Slots {
 	a.once.Do(func() { a.byNode = make([]map[string]offer.Slots, nodes) })
 	if a.byNode[node] == nil {
@@ -164,16 +164,16 @@ func (a *answers) forNode(node, nodes int) map[string]offer.Slots {
 	return a.byNode[node]
 }
 
-// Capacity asks the Filters, each question once. The caller must not ask two questions about one node at the same time.
+// Capacity returns the answer to a question, and remembers it. Only one goroutine may call it for one node at a time.
 func (a *Attempt) Capacity(ctx context.Context, q Question) offer.Slots {
 	if a.owners != nil && len(q.Gone) > 0 {
-		return a.takeOwned(ctx, q)
+		return a.capacityByOwner(ctx, q)
 	}
-	return a.take(ctx, q)
+	return a.capacityForAll(ctx, q)
 }
 
-// take is Take if all members may use what pods free.
-func (a *Attempt) take(ctx context.Context, q Question) offer.Slots {
+// capacityForAll is Capacity if all members may use the capacity of the pods in q.Gone.
+func (a *Attempt) capacityForAll(ctx context.Context, q Question) offer.Slots {
 	loaded := slices.ContainsFunc(q.Load, func(s offer.Slots) bool { return s > 0 })
 	if !loaded && len(q.Gone) == 0 {
 		return a.kinds[q.Kind].slots[q.Node]
@@ -195,7 +195,7 @@ func (a *Attempt) take(ctx context.Context, q Question) offer.Slots {
 	return slots
 }
 
-// Loads returns, by node index, how many members of each kind are assigned there; nil for a node without any.
+// Loads returns, by node index and kind, how many members are assigned there; nil for a node without assignments.
 func (a *Attempt) Loads(places []gang.Assignment) [][]offer.Slots {
 	loads := make([][]offer.Slots, len(a.Nodes))
 	for _, place := range places {
@@ -211,7 +211,7 @@ func (a *Attempt) Loads(places []gang.Assignment) [][]offer.Slots {
 	return loads
 }
 
-// Holds returns whether a node takes the load, kind by kind, once the pods in gone have terminated.
+// Holds returns whether a node takes all members of load (number by kind) after the pods in gone have terminated.
 func (a *Attempt) Holds(ctx context.Context, node int, load []offer.Slots, gone []*v1.Pod) bool {
 	beside := make([]offer.Slots, len(load))
 	for k, many := range load {
@@ -223,7 +223,7 @@ func (a *Attempt) Holds(ctx context.Context, node int, load []offer.Slots, gone 
 	return true
 }
 
-// CountWithout returns how many members of any kind a node takes once the pods in gone have terminated.
+// CountWithout returns how many members, whatever their kind, a node takes after the pods in gone have terminated.
 func (a *Attempt) CountWithout(ctx context.Context, node int, gone []*v1.Pod) (least offer.Slots) {
 	for k := range a.kinds {
 		if slots := a.Capacity(ctx, Question{Node: node, Kind: k, Gone: gone}); k == 0 || slots < least {
@@ -233,7 +233,7 @@ func (a *Attempt) CountWithout(ctx context.Context, node int, gone []*v1.Pod) (l
 	return least
 }
 
-// FreeWithout returns CountWithout of every node.
+// FreeWithout returns CountWithout of every node by node index; gone is by node index, too.
 func (a *Attempt) FreeWithout(ctx context.Context, gone [][]*v1.Pod) []offer.Slots {
 	free := make([]offer.Slots, len(a.Nodes))
 	a.OnEach(ctx, func(i int, _ fwk.NodeInfo) {
@@ -242,7 +242,7 @@ func (a *Attempt) FreeWithout(ctx context.Context, gone [][]*v1.Pod) []offer.Slo
 	return free
 }
 
-// newTrial returns a trial on the snapshot without the pods in gone, with the pods counted beside the snapshot.
+// newTrial returns a trial on a what-if snapshot: without the pods in gone, and with the pods of a.beside. The caller closes it.
 func (a *Attempt) newTrial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, error) {
 	pods := make([]*v1.Pod, len(a.kinds))
 	for k := range pods {
@@ -280,8 +280,8 @@ func (a *Attempt) newTrial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, e
 	return s, nil
 }
 
-// AssignJob gives members their nodes. Within a class, lower ranks go to nodes that come first in the plan.
-// If the plan prescribes an order, they go to nodes that come first in the tree.
+// AssignJob returns the node assignments of a plan, in its order; classes has the members by class and rank. Within a class, lower ranks
+// get the nodes that come first in the plan, or in the tree if the plan prescribes an order.
 func (a *Attempt) AssignJob(p *mixed.Plan, classes [][]gang.Member) []gang.Assignment {
 	byRank := slices.Clone(p.Puts)
 	if p.InOrder {

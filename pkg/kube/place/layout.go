@@ -16,11 +16,11 @@ type layout struct {
 	nodes []fwk.NodeInfo // by node index of net's tree; nil if the snapshot lacks the node
 }
 
-// layouts keeps the last layout. Few nodes change between two gangs, and one pass over the nodes detects that.
+// layouts remembers the last layout. It is reused until the topology, the set of nodes or a label of them changes.
 type layouts struct {
 	mu          sync.Mutex
 	last        *layout
-	softTainted int             // number of objects with a PreferNoSchedule taint
+	softTainted int             // number of nodes with a PreferNoSchedule taint
 	topology    *cache.Topology // the cache's topology when last was made
 	infos       []fwk.NodeInfo  // the snapshot's nodes when last was made
 	objects     []*v1.Node      // the node objects of infos, or equal ones
@@ -40,7 +40,7 @@ func (l *layouts) get(c *cache.Cache, nodes []fwk.NodeInfo) (found *layout, soft
 	l.generations = make([]int64, len(nodes))
 	for i, n := range nodes {
 		l.objects[i], l.generations[i] = n.Node(), fit.Generation(n)
-		l.softTainted += softTaints(n.Node())
+		l.softTainted += softTaintCount(n.Node())
 	}
 	l.topology = c.Topology()
 	net := c.TopologyOf(l.objects)
@@ -53,14 +53,14 @@ func (l *layouts) get(c *cache.Cache, nodes []fwk.NodeInfo) (found *layout, soft
 	return l.last, l.softTainted > 0
 }
 
-func softTaints(node *v1.Node) int {
+func softTaintCount(node *v1.Node) int {
 	if fit.HasSoftTaint(node) {
 		return 1
 	}
 	return 0
 }
 
-// unchanged returns whether nodes equals the nodes of the last layout, in the same order.
+// unchanged returns whether the last layout is valid for nodes: the same nodes in the same order, each with its domain unchanged.
 func (l *layouts) unchanged(nodes []fwk.NodeInfo) bool {
 	if len(nodes) != len(l.infos) {
 		return false
@@ -77,7 +77,7 @@ func (l *layouts) unchanged(nodes []fwk.NodeInfo) bool {
 			if object == nil || !l.last.net.Contains(object) {
 				return false
 			}
-			l.softTainted += softTaints(object) - softTaints(l.objects[i])
+			l.softTainted += softTaintCount(object) - softTaintCount(l.objects[i])
 			l.objects[i] = object
 		}
 		l.generations[i] = generation

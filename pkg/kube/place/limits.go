@@ -18,22 +18,21 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// limits remembers rejections that contradict the counts.
-// Some plugins keep state beside the snapshot, such as volumes and devices. They may reject a member that the plan counted.
-// The node then takes at most as many members as it had. Each rejection lowers a limit, so plans become correct.
+// limits remembers by node that a plugin rejected a member although the plan counted on capacity there. Some plugins have state that the
+// snapshot lacks, such as volumes and devices. Afterwards plans put no more members of that shape on the node than it has.
 type limits struct {
 	mu    sync.Mutex
 	known map[limitKey]limit
 }
 
-// limitKey identifies the limited members of a group, and the node.
+// limitKey identifies a limit: for members of this shape in this group, on this node.
 type limitKey struct {
 	group gang.Ref
 	shape string // see convert.Shape
 	node  string
 }
 
-// limit is how many such members a node takes.
+// limit is why and until when a node takes no more than most members of the group and shape.
 type limit struct {
 	most         int
 	why          string
@@ -43,10 +42,10 @@ type limit struct {
 	until        time.Time
 }
 
-// longestLimit ends a limit without any visible change: the cause may be in no object that Muster watches.
+// longestLimit is how long a limit lasts if nothing changes on its node. Its cause may be in an object that Muster does not watch.
 const longestLimit = 5 * time.Minute
 
-// Limit records that a plugin rejected a member on its node in its own cycle. It returns whether that limits the node.
+// Limit records that a plugin rejected a member on the node of its plan. It returns false if rejections by this plugin set no limit.
 func (p *Planner) Limit(group *cache.Group, pod *v1.Pod, node string, status *fwk.Status) bool {
 	if !fit.Limits(status.Plugin()) {
 		return false
@@ -62,10 +61,10 @@ func (p *Planner) Limit(group *cache.Group, pod *v1.Pod, node string, status *fw
 	return true
 }
 
-// ForgetLimits ends the limits set by a plugin after an event that may free capacity.
+// ForgetLimits removes all limits of a plugin. It is called after an event that may free capacity.
 func (p *Planner) ForgetLimits(plugin string) { p.limits.forget(plugin) }
 
-// RecheckLimits ends the limits set by a plugin for members that it may accept now, and returns their groups.
+// RecheckLimits removes the limits of a plugin whose rejected pod satisfies mayPass, and returns their groups.
 func (p *Planner) RecheckLimits(plugin string, mayPass func(refused *v1.Pod) bool) (groups []gang.Ref) {
 	for key, set := range p.limits.setBy(plugin) {
 		if mayPass(set.pod) && p.limits.drop(key, set) && !slices.Contains(groups, key.group) {
@@ -75,7 +74,7 @@ func (p *Planner) RecheckLimits(plugin string, mayPass func(refused *v1.Pod) boo
 	return groups
 }
 
-// countOnNode counts the members of one shape on a node, of the group of member. surroundings identifies the other pods there.
+// countOnNode counts the pods of member's group and of shape on a node. surroundings is a key for the node's version and its other pods.
 func (p *Planner) countOnNode(n fwk.NodeInfo, member *v1.Pod, shape string) (members int, surroundings string) {
 	var uids []types.UID
 	for _, info := range n.GetPods() {
@@ -118,7 +117,7 @@ func (l *limits) forget(plugin string) {
 	}
 }
 
-// setBy returns the limits set by a plugin.
+// setBy returns a copy of the limits of a plugin; nil if there are none.
 func (l *limits) setBy(plugin string) map[limitKey]limit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +133,7 @@ func (l *limits) setBy(plugin string) map[limitKey]limit {
 	return out
 }
 
-// drop forgets a limit unless it has changed, and returns whether it did.
+// drop removes a limit if it is still set, and returns whether it removed it.
 func (l *limits) drop(key limitKey, set limit) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +144,7 @@ func (l *limits) drop(key limitKey, set limit) bool {
 	return true
 }
 
-// get returns a limit while the node is unchanged, except for members of the group.
+// get returns a limit. It removes the limit and returns false if its time is over, or if the node or its pods of other groups have changed.
 func (l *limits) get(key limitKey, surroundings string, now time.Time) (limit, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +156,7 @@ func (l *limits) get(key limitKey, surroundings string, now time.Time) (limit, b
 	return found, ok
 }
 
-// forGroup lists the limits of a group's members.
+// forGroup returns the keys of a group's limits.
 func (l *limits) forGroup(group gang.Ref) (keys []limitKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,15 +168,15 @@ func (l *limits) forGroup(group gang.Ref) (keys []limitKey) {
 	return keys
 }
 
-// activeLimits holds the limits that apply to an attempt.
+// activeLimits are the limits that apply to an attempt. The zero value has none.
 type activeLimits struct {
-	shapes []int // by kind
+	shapes []int // by kind, the number of its shape
 	// remaining is, by node index and shape, how many more members the node takes.
 	remaining map[int]map[int]offer.Slots
 	reasons   map[int]limit // by node index, one limit of the node
 }
 
-// applyLimits finds the limits for the attempt's members.
+// applyLimits sets a.limited to the limits of the attempt's members, unless the attempt ignores limits.
 func (p *Planner) applyLimits(a *Attempt) {
 	keys := p.limits.forGroup(a.Group.Key)
 	if len(keys) == 0 || a.ignoreLimits {
@@ -211,7 +210,7 @@ func (p *Planner) applyLimits(a *Attempt) {
 	}
 }
 
-// allow returns how many members of a kind a node takes beside a load. slots is the count without limits.
+// allow returns how many members of a kind a node takes beside a load (by kind) under the limits. slots is the number without limits.
 func (l *activeLimits) allow(node, kind int, load []offer.Slots, slots offer.Slots) offer.Slots {
 	byShape, ok := l.remaining[node]
 	if !ok {
@@ -230,11 +229,11 @@ func (l *activeLimits) allow(node, kind int, load []offer.Slots, slots offer.Slo
 	return min(slots, max(0, remaining))
 }
 
-// Limited returns whether some node takes fewer members than its Filters allow.
+// Limited returns whether any remembered limit applies to the attempt.
 func (a *Attempt) Limited() bool { return len(a.limited.remaining) > 0 }
 
-// OnlyLimitsPreventPlan returns whether only remembered limits, excluded nodes or allocations of terminated pods prevent a plan.
-// The gang then waits, and no further eviction helps.
+// OnlyLimitsPreventPlan returns whether there is a plan, without evictions, without limits and excluded nodes, or after terminated pods
+// have released their allocations. The gang then waits for these, and evicts no pod.
 func (a *Attempt) OnlyLimitsPreventPlan(ctx context.Context) bool {
 	switch {
 	case !a.counted:
@@ -253,7 +252,7 @@ func (a *Attempt) OnlyLimitsPreventPlan(ctx context.Context) bool {
 	return refusal == nil && err == nil
 }
 
-// limitedTrial is a trial that respects limits.
+// limitedTrial is a trial of package mixed in which nodes take no more members than the limits allow.
 type limitedTrial struct {
 	mixed.Trial
 	*activeLimits
@@ -281,7 +280,7 @@ func (t *limitedTrial) Undo() {
 	t.Trial.Undo()
 }
 
-// limitTrial makes a trial respect the limits.
+// limitTrial returns the trial s with the attempt's limits; s itself if there are none.
 func (a *Attempt) limitTrial(s mixed.Trial) mixed.Trial {
 	if !a.Limited() {
 		return s
@@ -289,8 +288,8 @@ func (a *Attempt) limitTrial(s mixed.Trial) mixed.Trial {
 	return &limitedTrial{Trial: s, activeLimits: &a.limited, load: map[int][]offer.Slots{}}
 }
 
-// DetectsMisfit returns whether the next attempt will detect that the node no longer takes the members of its plan.
-// The node then needs no exclusion, and is used again once that changes.
+// DetectsMisfit returns whether the Filters now reject the group's assignments on the node. The next attempt then avoids the node by
+// itself. So the caller need not exclude the node, and the group can use it as soon as the Filters accept it.
 func (p *Planner) DetectsMisfit(ctx context.Context, group *cache.Group, node string) bool {
 	nodes, err := p.profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -304,7 +303,7 @@ func (p *Planner) DetectsMisfit(ctx context.Context, group *cache.Group, node st
 		return false
 	}
 	target := a.Nodes[i]
-	if a.sortKinds(ctx) != nil {
+	if a.groupIntoKinds(ctx) != nil {
 		return false
 	}
 	gone := make([][]*v1.Pod, len(a.Nodes)) // pending members on the node return to the queue before it is tried

@@ -9,14 +9,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// InLayer is a number of one layer.
+// InLayer is a number N that belongs to one layer.
 type InLayer struct {
 	Layer string
 	N     int
 }
 
-// Largest returns, by layer from the top, how many members of any pending kind fit into one domain beside the assignments.
-// Nodes are not included. The attempt must have counted.
+// Largest returns, by layer from the top, the free capacity in members of the domain with the most, after the assignments are made.
+// The layer of nodes and unnamed domains are left out. The attempt must have counted.
 func (a *Attempt) Largest(places []gang.Assignment) (out []InLayer) {
 	tree := a.Net.Tree
 	free := slices.Clone(a.World.Free)
@@ -37,7 +37,7 @@ func (a *Attempt) Largest(places []gang.Assignment) (out []InLayer) {
 	return out
 }
 
-// Spread is how many domains of a layer a plan touches, and the fewest that the free capacity allowed.
+// Spread is in how many domains of a layer a plan has members (Touched), and the fewest that the free capacity allowed (Least).
 type Spread struct {
 	Layer          string
 	Touched, Least int
@@ -45,8 +45,8 @@ type Spread struct {
 	Names []string
 }
 
-// Spread returns, by layer below the top, how many domains the assignments touch, and the fewest possible in one Must domain.
-// It returns nil if members run already: this plan did not choose their domains. The attempt must have counted.
+// Spread returns, by layer below the top, in how many domains the assignments are, and the fewest possible within one domain of the Must
+// layer. It returns nil if members run already, because this plan did not choose their domains. The attempt must have counted.
 func (a *Attempt) Spread(places []gang.Assignment) (out []Spread) {
 	if len(a.Group.Bound) > 0 || len(places) == 0 || !a.counted {
 		return nil
@@ -67,7 +67,7 @@ func (a *Attempt) Spread(places []gang.Assignment) (out []Spread) {
 		}
 		least := len(touched)
 		if least > 1 { // one domain is the minimum
-			least = min(least, fewest(tree, sum, a.All.Must, layer, want))
+			least = min(least, fewestDomains(tree, sum, a.All.Must, layer, want))
 		}
 		spread := Spread{Layer: tree.LayerNames()[layer], Touched: len(touched), Least: least}
 		if layer == near && len(touched) > 1 {
@@ -80,9 +80,9 @@ func (a *Attempt) Spread(places []gang.Assignment) (out []Spread) {
 	return out
 }
 
-// fewest returns in how few domains of layer want members fit, inside one domain of the must layer; 1 if they do not fit.
-// sum is the free slots of every domain.
-func fewest(tree *topology.Tree, sum []offer.Slots, must, layer int, want offer.Slots) int {
+// fewestDomains returns the lowest number of domains of layer, all inside one domain of the must layer, that together take want members; 1
+// if none do. sum is the free slots by domain.
+func fewestDomains(tree *topology.Tree, sum []offer.Slots, must, layer int, want offer.Slots) int {
 	if must >= layer {
 		return 1
 	}
@@ -109,7 +109,7 @@ func fewest(tree *topology.Tree, sum []offer.Slots, must, layer int, want offer.
 	return max(best, 1)
 }
 
-// domainsNeeded returns how many of the largest domains hold want members. many counts domains by slots.
+// domainsNeeded returns how many domains, the largest first, want members need. many[n] is the number of domains with n free slots.
 func domainsNeeded(many []int, want offer.Slots) (n int) {
 	for size := want; size > 0 && want > 0; size-- {
 		used := min(many[size], int((want+size-1)/size))

@@ -14,9 +14,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// podsBeside returns, by node index, the pods that count on nodes beside the snapshot.
-// beside has the planned and nominated pods of no lower priority than any pending member.
-// surplus has reservations of lower priority. Only members beyond minMember must respect them; without such members it is empty.
+// podsBeside returns, by node index, the pods that count on nodes although the snapshot lacks them. beside has planned and nominated pods
+// whose priority is at least that of the lowest pending member. forSurplus has the ones of lower priority with a reservation. Only members
+// beyond minMember must respect forSurplus; without such members it is empty.
 func (p *Planner) podsBeside(a *Attempt) (beside, forSurplus map[int]fit.Pods) {
 	lowest := a.Lowest()
 	if lowest == nil {
@@ -67,7 +67,7 @@ func (p *Planner) podsBeside(a *Attempt) (beside, forSurplus map[int]fit.Pods) {
 	return beside, forSurplus
 }
 
-// Lowest returns the pending member of lowest priority.
+// Lowest returns the pending member of lowest priority; nil without pending members.
 func (a *Attempt) Lowest() *v1.Pod {
 	var low *v1.Pod
 	for _, m := range a.Group.Pending {
@@ -78,8 +78,8 @@ func (a *Attempt) Lowest() *v1.Pod {
 	return low
 }
 
-// findReservedMembers notes the members with reserved nodes if their anti-affinity with the group reaches beyond these nodes.
-// A victim recreated in the same domain would be evicted again. A group with its own reservation ignores them.
+// findReservedMembers sets a.reservedMembers: members of others with reserved nodes, if anti-affinity with this group applies beyond one
+// node. Otherwise a recreated victim could be placed near them and evicted again. It sets none for a group with a reservation.
 func (a *Attempt) findReservedMembers() {
 	low := a.Lowest()
 	if low == nil || a.Group.Waiting {
@@ -94,7 +94,7 @@ func (a *Attempt) findReservedMembers() {
 	})
 }
 
-// ClosedDomains returns where such members keep a pod without a gang away; nil if nowhere.
+// ClosedDomains returns the domains that a pod without a gang may not use because of a reserved member's anti-affinity; nil if none.
 func (p *Planner) ClosedDomains(pod *v1.Pod) fit.ClosedDomains {
 	nodes := p.profile.SnapshotSharedLister().NodeInfos()
 	return p.reservedMembers(pod, convert.KeepsOffAfar(pod), func(node string) fwk.NodeInfo {
@@ -105,7 +105,7 @@ func (p *Planner) ClosedDomains(pod *v1.Pod) fit.ClosedDomains {
 	}).ClosedDomains(pod)
 }
 
-// reservedMembers returns the members in cache.KeptAfar; nil if there are none.
+// reservedMembers returns the members of cache.FarReservations, with their nodes by nodeInfo; nil if there are none.
 func (p *Planner) reservedMembers(pod *v1.Pod, own bool, nodeInfo func(node string) fwk.NodeInfo) *fit.ReservedMembers {
 	reserved := p.cache.FarReservations(pod, own)
 	if len(reserved) == 0 {
@@ -124,8 +124,8 @@ func (p *Planner) reservedMembers(pod *v1.Pod, own bool, nodeInfo func(node stri
 	return all
 }
 
-// keepOff excludes the nodes that reservations close to all members, and notes the nodes closed to some.
-func (a *Attempt) keepOff() {
+// applyClosedDomains excludes the nodes whose domain a reservation closes to all members. It sets a.reservedFor for nodes closed to any.
+func (a *Attempt) applyClosedDomains() {
 	if !slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.ClosedDomains() != nil }) {
 		return
 	}
@@ -153,7 +153,7 @@ func (a *Attempt) keepOff() {
 	a.Replace(removed)
 }
 
-// avoided returns the nodes that are excluded for all members or some, and why.
+// avoided returns, by name, the nodes that all or some members must not use, with the reason.
 func (a *Attempt) avoided() map[string]string {
 	if len(a.reservedFor) == 0 {
 		return a.Group.Avoid

@@ -10,17 +10,17 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// Owners restricts which members may use the capacity that pods free. Quotas may allow a victim for some members of a group only.
-// For any other member the victim still counts:
+// Owners restricts which members may use the capacity of a victim: quotas may allow a victim for some members of a group only.
+// For the other members the victim still occupies its node:
 //
 //	n0 has 8 CPU, victim v uses 4; quotas allow v for b, not for c      b-0 of 8 CPU fits without v, c-0 does not
 //	                                                                    b-0 and c-0 of 4 CPU fit
 type Owners struct {
-	Of   func(member *v1.Pod) string           // identifies members with equal rights
-	Uses func(owner string, gone *v1.Pod) bool // for members of one owner
+	Of   func(member *v1.Pod) string           // the owner of a member, such as its quota
+	Uses func(owner string, gone *v1.Pod) bool // whether members of owner may use the capacity of the victim gone
 }
 
-// WithOwners returns the attempt counted again under Owners.
+// WithOwners returns the attempt with Owners, counted again.
 func (a *Attempt) WithOwners(ctx context.Context, owners *Owners) (*Attempt, error) {
 	owned := *a
 	owned.owners = owners
@@ -31,9 +31,9 @@ func (a *Attempt) WithOwners(ctx context.Context, owners *Owners) (*Attempt, err
 	return &owned, err
 }
 
-// takeOwned is Take under Owners. Members with no more rights than the kind must fit into what is left for the kind.
-// All members together must fit into what is left for any of them.
-func (a *Attempt) takeOwned(ctx context.Context, q Question) offer.Slots {
+// capacityByOwner is Capacity under Owners. Two conditions must be met. Members that may use no other victims than q.Kind must fit without
+// the victims that q.Kind may use. All members together must fit without the victims that any of them may use.
+func (a *Attempt) capacityByOwner(ctx context.Context, q Question) offer.Slots {
 	usable := func(kinds ...int) []*v1.Pod {
 		return slices.DeleteFunc(slices.Clone(q.Gone), func(gone *v1.Pod) bool {
 			return !slices.ContainsFunc(kinds, func(k int) bool { return a.owners.Uses(a.kinds[k].owner, gone) })
@@ -50,14 +50,14 @@ func (a *Attempt) takeOwned(ctx context.Context, q Question) offer.Slots {
 		}
 	}
 	usableByAll := usable(all...)
-	slots := a.take(ctx, Question{Node: q.Node, Kind: q.Kind, Load: q.Load, Gone: usableByAll})
+	slots := a.capacityForAll(ctx, Question{Node: q.Node, Kind: q.Kind, Load: q.Load, Gone: usableByAll})
 	if len(usableByAll) > len(own) {
-		slots = min(slots, a.take(ctx, Question{Node: q.Node, Kind: q.Kind, Load: alone, Gone: own}))
+		slots = min(slots, a.capacityForAll(ctx, Question{Node: q.Node, Kind: q.Kind, Load: alone, Gone: own}))
 	}
 	return slots
 }
 
-// VictimsUsable returns whether each victim in gone is on a node where a member may use its capacity, or on a node without members.
+// VictimsUsable returns whether each victim in gone is on a node where an assigned member may use its capacity, or on one without members.
 func (a *Attempt) VictimsUsable(places []gang.Assignment, gone []*v1.Pod) bool {
 	if a.owners == nil {
 		return true

@@ -7,9 +7,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// soften sets the penalties of each kind for soft preferences. All pods of the snapshot count, even pods that the plan evicts.
-// Pending members and reservations do not count.
-func (a *Attempt) soften(ctx context.Context) error {
+// setPenalties sets each kind's penalties of nodes: for preferred affinity and PreferNoSchedule taints. All pods of the snapshot count,
+// even victims. Pending members and reservations do not count.
+func (a *Attempt) setPenalties(ctx context.Context) error {
 	nodes, err := a.profile.SnapshotSharedLister().NodeInfos().HavePodsWithAffinityList()
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (a *Attempt) soften(ctx context.Context) error {
 	return nil
 }
 
-// penalties returns mixed.World.Penalties; nil if there are none.
+// penalties returns the penalties by kind and node index; nil if there are none.
 func (a *Attempt) penalties() [][]int64 {
 	if a.World.Penalty == nil {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Pin describes running members in a domain that lacks capacity for the members that must join them.
-// Running members bind the rest to their domain, by the constraints of the group, of some gangs, or of a part.
+// Pin describes running members in a domain that lacks capacity for the pending members that must join them there.
+// The constraint may be of the group, of some of its gangs, or of a part of a gang.
 type Pin struct {
 	Members        []string // names of the running members
-	DomainPath     string   // the domain's path
-	DomainLayer    int      // the domain's layer
-	Want, Capacity offer.Slots
-	// Layer is where one domain within In must have that capacity; "" if the whole of In counts.
+	DomainPath     string
+	DomainLayer    int
+	Want, Capacity offer.Slots // members that must join, and how many of them the domain takes
+	// Layer says that one domain of this layer, inside DomainPath, must take the members; "" if they may use all of DomainPath.
 	Layer string
 }
 
@@ -28,8 +28,8 @@ type RunningIn struct {
 	Members    []string // names, sorted
 }
 
-// splitOver returns the domains of the layer that the members must share but run in. The first is the one to keep: with the most running
-// members, then with the most capacity. Domains without a name are left out.
+// splitOver returns the domains in which members run although all members must share one domain. The first one is the one to keep: it has
+// the most running members, or among equals the most capacity. Domains without a name are left out.
 func (a *Attempt) splitOver(r *plan.Refusal) (all []RunningIn) {
 	tree := a.Net.Tree
 	layer, ok := tree.LayerIndex(r.Layer)
@@ -63,7 +63,7 @@ func (a *Attempt) splitOver(r *plan.Refusal) (all []RunningIn) {
 	return all
 }
 
-// pin returns what a refusal says of running members. If some gangs exceed the domain of their own running members, pin describes these.
+// pin returns the running members whose domain lacks capacity for the pending ones; nil if that is not the cause of the refusal.
 func (a *Attempt) pin(r *plan.Refusal) *Pin {
 	for _, t := range r.TooLarge {
 		if layer, ok := a.Net.Tree.LayerIndex(t.Layer); ok && t.JoinsRunning && !a.optional(r, t.Gangs) {
@@ -93,7 +93,7 @@ func (a *Attempt) pin(r *plan.Refusal) *Pin {
 	return p
 }
 
-// optional returns whether other gangs may start instead of these.
+// optional returns whether the group could start with other gangs instead of these, which are indexes of a.Group.Gangs.
 func (a *Attempt) optional(r *plan.Refusal, gangs []int) bool {
 	if r.Optional == nil || r.Optional.Of <= r.Optional.Least {
 		return false
@@ -110,8 +110,7 @@ func (a *Attempt) refs(gangs []int) (out []gang.Ref) {
 	return out
 }
 
-// pinAt adds the running members of gangs, of all if nil, and their domain of layer to p. It returns nil without such members or a domain
-// name.
+// pinAt returns p with the running members of gangs (nil is all) and their domain of the layer; nil if none runs or it has no name.
 func (a *Attempt) pinAt(layer int, gangs []gang.Ref, p Pin) *Pin {
 	tree := a.Net.Tree
 	p.DomainLayer = layer
@@ -127,8 +126,8 @@ func (a *Attempt) pinAt(layer int, gangs []gang.Ref, p Pin) *Pin {
 	return &p
 }
 
-// dependsOnBound returns whether running members restrict where, or how many, pending members start.
-// If they terminated too, there might be a plan.
+// dependsOnBound returns whether running members of the group restrict where or how many pending members may start.
+// Then there might be a plan if the running members terminated, too.
 func (a *Attempt) dependsOnBound() bool {
 	g := a.Group
 	switch {
@@ -150,5 +149,5 @@ func (a *Attempt) dependsOnBound() bool {
 	return g.Choice.Any() && slices.ContainsFunc(g.Gangs, func(inGangs gang.Gang) bool { return both([]gang.Ref{inGangs.Ref}) })
 }
 
-// binds returns whether the first members restrict the domains of the rest.
+// binds returns whether members already placed restrict the domains of the others.
 func binds(g plan.Gather) bool { return g.Must > 0 || maxMultiple(g) > 1 }

@@ -1,6 +1,5 @@
-// Package place plans for a whole gang on one snapshot of the cluster.
-// It counts how many members each node takes, has package plan or mixed choose, and assigns members to nodes.
-// It knows no evictions, and reports to no user.
+// Package place plans for a whole gang on one snapshot of the cluster. It counts how many members each node takes, chooses nodes with
+// package plan or mixed, and assigns members to nodes. It evicts no pods and reports nothing to users.
 //
 //	place.go       Planner makes the attempts of one profile
 //	attempt.go     one attempt, and the plan for members with equal requirements
@@ -44,7 +43,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Planner makes the attempts of one profile. It keeps what stays valid between attempts: Filter results, limits and the layout of nodes.
+// Planner makes the attempts of one profile. It remembers between attempts: Filter results, limits and the layout of nodes.
 type Planner struct {
 	profile      framework.Framework
 	cache        *cache.Cache
@@ -55,12 +54,12 @@ type Planner struct {
 	limits       limits
 	emptyNodes   emptyNodes
 	blockedNodes blockedNodes
-	// MayEvict returns the quotas' rule for pods that may be evicted for a group. lower says that the pod has a lower priority.
-	// It may be nil, and may return nil if quotas do not apply. Set it before the first attempt.
+	// MayEvict returns a function that returns whether quotas allow the eviction of a pod for the group. lower says that the pod has a lower
+	// priority. MayEvict may be nil, and may return nil if quotas do not apply. Set it before the first attempt.
 	MayEvict func(*cache.Group) func(pod *v1.Pod, lower bool) bool
 }
 
-// NewPlanner returns the planner of a profile. The ledgers are asked beside its Filters.
+// NewPlanner returns the planner of a profile. The ledgers restrict the capacity of nodes in addition to the profile's Filters.
 func NewPlanner(profile framework.Framework, c *cache.Cache, ledgers ...fit.Ledger) *Planner {
 	return &Planner{
 		profile: profile, cache: c, memory: fit.NewMemory(profile), ledgers: ledgers,
@@ -71,7 +70,7 @@ func NewPlanner(profile framework.Framework, c *cache.Cache, ledgers ...fit.Ledg
 // Avoid returns whether a gang must not use a node.
 type Avoid func(fwk.NodeInfo) bool
 
-// NewAttempt begins an attempt to place a group, with stand-ins for members to come, on the snapshot's nodes; avoid (or nil) excludes some.
+// NewAttempt returns an attempt for a group with stand-ins for members not yet created. It excludes nodes for which avoid (or nil) is true.
 func (p *Planner) NewAttempt(group *cache.Group, nodes []fwk.NodeInfo, avoid Avoid) *Attempt {
 	group = withStandIns(group)
 	l, softTainted := p.layouts.get(p.cache, nodes)
@@ -117,13 +116,13 @@ type Attempt struct {
 	softTainted     bool           // some node has a PreferNoSchedule taint
 	kinds           []kind
 	kindOf          map[string]int // by member
-	pages           fit.Pages      // what ledgers know of the members
+	pages           fit.Pages      // the ledgers' data about the members
 	counted         bool
 	counts          []fit.Counts // by kind
 	limited         activeLimits
 	ignoreLimits    bool                 // limits are ignored
 	trialPlugins    []string             // plugins that rejected members in a trial
-	beside          map[int]fit.Pods     // by node index, planned and nominated pods that no snapshot shows
+	beside          map[int]fit.Pods     // by node index, planned and nominated pods that the snapshot lacks; see podsBeside
 	reservedMembers *fit.ReservedMembers // members with reserved nodes; nil if they keep no member off other nodes
 	reservedFor     map[int]string       // by node index, the reservation that keeps members off
 	besideSurplus   map[int]fit.Pods     // as beside, for members beyond minMember only
@@ -139,7 +138,7 @@ type kind struct {
 	counter *fit.Counter
 	slots   []offer.Slots // by node index
 	penalty []int64       // by node index, see plan.World; nil if all are 0
-	owner   string
+	owner   string        // see Owners; "" without
 }
 
 // Outcome is the plan of an attempt.
@@ -158,7 +157,7 @@ type Refusal struct {
 	Everywhere bool
 }
 
-// Replace changes the states of nodes by node index; nil removes a node. Other attempts keep their states.
+// Replace changes the states of this attempt's nodes, by node index; nil removes a node. Other attempts do not change.
 func (a *Attempt) Replace(states map[int]fwk.NodeInfo) {
 	if len(states) == 0 {
 		return
@@ -169,7 +168,7 @@ func (a *Attempt) Replace(states map[int]fwk.NodeInfo) {
 	}
 }
 
-// Without returns the attempt without some nodes. Invariant: the capacity of nodes is known.
+// Without returns a copy of the attempt without the nodes for which excluded returns true. The attempt must have counted.
 func (a *Attempt) Without(excluded func(node int) bool) *Attempt {
 	reduced := *a
 	reduced.kinds, reduced.answers = slices.Clone(a.kinds), &answers{}
@@ -191,19 +190,19 @@ func (a *Attempt) Without(excluded func(node int) bool) *Attempt {
 	return &reduced
 }
 
-// Beside returns a key for the pods that count on a node beside the snapshot.
+// Beside returns a key for the pods that count on a node although the snapshot lacks them; "" if there are none.
 func (a *Attempt) Beside(node int) string { return a.beside[node].Key() }
 
 // Generation returns the scheduler's version number of a node's state. The node must exist.
 func (a *Attempt) Generation(node int) int64 { return fit.Generation(a.Nodes[node]) }
 
-// AnyBeside returns whether pods count beside the snapshot.
+// AnyBeside returns whether pods count on any node although the snapshot lacks them.
 func (a *Attempt) AnyBeside() bool { return len(a.beside) > 0 }
 
 // CapacityKnown returns whether the attempt knows how many members each node takes.
 func (a *Attempt) CapacityKnown() bool { return a.counted }
 
-// For returns the attempt for some of the pending members only.
+// For returns a copy of the attempt that has only these pending members.
 func (a *Attempt) For(pending []gang.Member) *Attempt {
 	copied, group := *a, *a.Group
 	group.Pending = pending
@@ -211,7 +210,7 @@ func (a *Attempt) For(pending []gang.Member) *Attempt {
 	return &copied
 }
 
-// Sharing returns the attempt with a search limit shared among several plans.
+// Sharing returns a copy of the attempt whose plans together do no more work than work allows.
 func (a *Attempt) Sharing(work *mixed.Work) *Attempt {
 	copied := *a
 	copied.work = work
@@ -232,12 +231,12 @@ func (a *Attempt) InParallel(ctx context.Context, n int, do func(i int)) {
 	a.profile.Parallelizer().Until(ctx, n, do, "Coscheduling")
 }
 
-// Domain returns the path of the deepest named domain around the assignments and the running members; "" for the cluster.
+// Domain returns the path of the smallest named domain that contains the assigned nodes and the running members; "" is the cluster.
 func (a *Attempt) Domain(places []gang.Assignment) string {
 	return a.Net.Tree.Path(a.Enclosing(places))
 }
 
-// Enclosing returns the deepest domain around the assignments and the running members; the root without any.
+// Enclosing returns the smallest domain that contains the assigned nodes and the running members; the root if there are none.
 func (a *Attempt) Enclosing(places []gang.Assignment) topology.ID {
 	names := make([]string, 0, len(places)+len(a.Group.Bound))
 	for _, p := range places {
@@ -250,7 +249,7 @@ func (a *Attempt) Enclosing(places []gang.Assignment) topology.ID {
 	return domain
 }
 
-// Preferrer adds preferences to the preferences of the group. The tree's layers are the network's, by index.
+// Preferrer returns preferred layers of a group in addition to the group's own ones. Layers are indexes in the tree.
 // A preference for layer 0 or less, or for a missing layer, is ignored.
 type Preferrer interface {
 	Prefer(group *cache.Group, tree *topology.Tree) []plan.Preference
@@ -261,7 +260,7 @@ func (p *Planner) Extend(ledgers []fit.Ledger, prefer []Preferrer) {
 	p.ledgers, p.prefer = append(p.ledgers, ledgers...), append(p.prefer, prefer...)
 }
 
-// addPreferences adds the preferences of all preferrers to the request.
+// addPreferences adds the valid preferences of all preferrers to a.All.Prefer.
 func (a *Attempt) addPreferences() {
 	for _, preferrer := range a.planner.prefer {
 		for _, p := range preferrer.Prefer(a.Group, a.Net.Tree) {

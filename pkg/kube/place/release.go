@@ -7,8 +7,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// AfterRelease returns the attempt as if all allocations of terminated pods were released; nil if there are none.
-// A controller deallocates claims some time after their pods end. Until then the gang need not evict further pods.
+// AfterRelease returns the attempt as if the allocations of terminated pods were released; nil if there are no such allocations.
+// A controller deallocates ResourceClaims some time after their pods have terminated. A gang that waits for that need not evict pods.
 // The error is a plugin's failure.
 func (a *Attempt) AfterRelease(ctx context.Context) (*Attempt, error) {
 	pages := a.pages.AfterRelease()
@@ -18,7 +18,7 @@ func (a *Attempt) AfterRelease(ctx context.Context) (*Attempt, error) {
 	return a.withPages(ctx, pages)
 }
 
-// withPages returns the attempt with other ledger pages.
+// withPages returns a copy of the attempt with other ledger data. It has not counted yet.
 func (a *Attempt) withPages(ctx context.Context, pages fit.Pages) (*Attempt, error) {
 	b := *a
 	b.pages = pages
@@ -36,7 +36,7 @@ func (a *Attempt) withPages(ctx context.Context, pages fit.Pages) (*Attempt, err
 	return &b, nil
 }
 
-// optimisticPlan returns a plan that depends on allocations still to be made, if there is one. Such a plan evicts no pod.
+// optimisticPlan returns a plan that assumes that unknown allocations fit, and whether there is one. It evicts no pod.
 func (a *Attempt) optimisticPlan(ctx context.Context) (Outcome, bool) {
 	pages := a.pages.Optimistic()
 	if pages == nil {
@@ -50,7 +50,7 @@ func (a *Attempt) optimisticPlan(ctx context.Context) (Outcome, bool) {
 	return found, refusal == nil && err == nil
 }
 
-// plansOnceReleased returns whether there is a plan once terminated pods release their allocations.
+// plansOnceReleased returns whether there is a plan after terminated pods have released their allocations.
 func (a *Attempt) plansOnceReleased(ctx context.Context) bool {
 	b, err := a.AfterRelease(ctx)
 	if b == nil || err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// Missing returns which node of a reservation no longer exists; "" if all do.
+// Missing returns a message that names the first reserved node that the attempt's nodes lack; "" if all exist.
 func (a *Attempt) Missing() string {
 	for _, pod := range slices.Sorted(maps.Keys(a.Group.Places)) {
 		node := a.Group.Places[pod]
@@ -24,10 +24,10 @@ func (a *Attempt) Missing() string {
 	return ""
 }
 
-// PlacesFit returns why the reserved nodes do not fit once the pods in gone, by node index, have terminated; "" if they fit.
-// order is the order in which members must bind, if it matters.
+// PlacesFit returns why the members do not fit their reserved nodes after the pods in gone, by node index, have terminated; "" if they fit.
+// order is the order in which members must bind; nil if any order is valid.
 func (a *Attempt) PlacesFit(ctx context.Context, gone [][]*v1.Pod) (order []string, why string) {
-	if err := a.sortKinds(ctx); err != nil {
+	if err := a.groupIntoKinds(ctx); err != nil {
 		return nil, err.Error()
 	}
 	if a.Dependent() {
@@ -68,7 +68,7 @@ func (a *Attempt) independentFit(ctx context.Context, gone [][]*v1.Pod) string {
 	return ""
 }
 
-// dependentFit is PlacesFit for interdependent members. It tries them in the order of the plan; after a restart, by rank.
+// dependentFit is PlacesFit for interdependent members. It adds them in the order of the plan, or by rank if that order is unknown.
 func (a *Attempt) dependentFit(ctx context.Context, gone [][]*v1.Pod) (order []string, why string) {
 	pods := slices.Clone(a.Group.Turn)
 	if pods == nil {
@@ -83,7 +83,7 @@ func (a *Attempt) dependentFit(ctx context.Context, gone [][]*v1.Pod) (order []s
 	return a.fitTogether(ctx, a.Group.Places, pods, gone)
 }
 
-// Fits returns whether interdependent members fit their assignments once the pods in gone, by node index, have terminated.
+// Fits returns whether interdependent members fit their assignments after the pods in gone, by node index, have terminated.
 func (a *Attempt) Fits(ctx context.Context, places []gang.Assignment, gone [][]*v1.Pod) bool {
 	nodes, pods := map[string]string{}, make([]string, len(places))
 	for i, p := range places {
@@ -93,7 +93,8 @@ func (a *Attempt) Fits(ctx context.Context, places []gang.Assignment, gone [][]*
 	return why == ""
 }
 
-// fitTogether returns an order in which members fit their nodes, which are by pod, or why they do not. It tries the given order first.
+// fitTogether returns an order in which the pods fit their nodes one after another, or why there is none. places has the node of each pod.
+// The result follows the order of pods where possible.
 func (a *Attempt) fitTogether(ctx context.Context, places map[string]string, pods []string, gone [][]*v1.Pod) (order []string, why string) {
 	s, err := a.newTrial(ctx, gone)
 	if err != nil {

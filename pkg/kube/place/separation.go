@@ -12,14 +12,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Separation is a reason why each member needs a domain of its own, with too few such domains in the best domain of a layer.
+// Separation is a cause why members do not start: each needs a separate domain (by a node label), and no domain of Layer has enough.
 type Separation struct {
 	convert.Repulsion
-	Need, Have int
+	Need, Have int    // separate domains
 	Layer      string // "" if the members gather in no layer
 }
 
-// Helps names the nodes that would help.
+// Helps returns a text for users: which additional nodes would let the members start.
 func (a Separation) Helps() string {
 	remedy := "more nodes"
 	if a.Key != v1.LabelHostname {
@@ -31,8 +31,8 @@ func (a Separation) Helps() string {
 	return remedy
 }
 
-// separations returns the reasons why the need members cannot start: each needs its own domain, and there are too few.
-// Free capacity does not count. If empty is not nil, nodes that take no member even without pods do not count either.
+// separations returns why need members cannot start: each needs a separate domain, and there are too few. Free capacity does not matter.
+// If empty is not nil, nodes that take no member even without pods (in the attempt empty) are not counted.
 func (a *Attempt) separations(need int, empty *Attempt) (out []Separation) {
 	pending := a.Group.Pending
 	out = a.separationsIn(a.All.Must, pending, len(pending)-need, empty)
@@ -53,7 +53,7 @@ func (a *Attempt) separations(need int, empty *Attempt) (out []Separation) {
 	return slices.CompactFunc(out, func(a, b Separation) bool { return a.Field == b.Field && a.Layer == b.Layer })
 }
 
-// separationsIn is separations for members that gather in one domain of layer. The plan may omit spare of them.
+// separationsIn returns the separations of members that gather in one domain of layer. A plan need not include spare of them.
 func (a *Attempt) separationsIn(layer int, members []gang.Member, spare int, empty *Attempt) (out []Separation) {
 	count := map[convert.Repulsion]int{}
 	for _, m := range members {
@@ -73,14 +73,14 @@ func (a *Attempt) separationsIn(layer int, members []gang.Member, spare int, emp
 	return out
 }
 
-// mostDomains returns the highest number of values that the node label key has in one domain of layer.
+// mostDomains returns how many distinct values the node label key has in the domain of layer that has the most. For empty see separations.
 func (a *Attempt) mostDomains(key string, layer int, empty *Attempt) (most int) {
 	tree := a.Net.Tree
 	values := map[topology.ID]map[string]bool{}
 	for i, node := range a.Nodes {
 		d := tree.Ancestor(tree.Node(i), layer)
-		takes := func(k kind) bool { return k.slots[i] > 0 }
-		if node == nil || layer > 0 && !tree.Named(d) || empty != nil && !slices.ContainsFunc(empty.kinds, takes) {
+		takesKind := func(k kind) bool { return k.slots[i] > 0 }
+		if node == nil || layer > 0 && !tree.Named(d) || empty != nil && !slices.ContainsFunc(empty.kinds, takesKind) {
 			continue
 		}
 		value, ok := node.Node().Labels[key]

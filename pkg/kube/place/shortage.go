@@ -23,13 +23,13 @@ import (
 // Shortage is the cause of a refusal, for one sentence to the user.
 type Shortage struct {
 	Plan *plan.Refusal
-	// Lacks counts nodes by what they lack, in the Filters' words. With Never it counts nodes that take no member even without pods.
+	// Lacks is the number of nodes by the Filters' message. With Never it counts nodes that take no member even without pods.
 	Lacks      map[string]int
 	Causes     map[string]string // see fit.Causes
 	Unlabelled string            // see network.Topology.Unlabelled
-	// NodesReserved are further nodes whose free capacity is reserved.
+	// ReservedNodes are further nodes, not in Lacks, whose free capacity is reserved.
 	ReservedNodes NodesReserved
-	// BlockedNodes are the numbers of further nodes used by pods that may not be evicted, by the barrier.
+	// BlockedNodes are the numbers of further nodes used by pods that may not be evicted, by the barrier (why not).
 	BlockedNodes map[eligible.Barrier]int
 	// Least is the member of lowest priority, if priorities differ: the gang evicts only pods of a lower one. Set with BlockedNodes.
 	Least    *v1.Pod
@@ -40,23 +40,23 @@ type Shortage struct {
 	Roles []Role
 	// MinResourcesBeyondPods is what minResources of gangs requests beyond their pods.
 	MinResourcesBeyondPods []string
-	// AtMost says that Never overestimates the domains: members need more than capacity on nodes.
+	// AtMost says that Never has upper bounds of the domains' capacity: members also need devices, volumes or certain neighbors.
 	AtMost bool
 	// Pin describes running members in a domain that lacks capacity; nil if that is not the cause, or unknown.
 	Pin *Pin
 	// SplitOver are the domains in which members run that must share one; the first is the one to keep. Set if the plan's refusal is Split.
 	SplitOver []RunningIn
-	// Joins says that members run or a smaller slice remains: the pending members do not make up all multiples.
+	// Joins says that running members, or a smaller last slice, also count for multiples. The pending ones alone need not reach any.
 	Joins bool
-	// Short is what members need more of than is free in the best domain, and no node shows.
+	// Short is as Diagnosis.Short.
 	Short []fit.Shortage
-	// Separation are the reasons why members need separate nodes or domains, with too few of these; sorted.
+	// Separations say that members need separate nodes or domains, of which there are too few; sorted.
 	Separations []Separation
 	// Plugins are the plugins that reject members, sorted. With Never they include plugins that do so on empty nodes.
 	Plugins []string
 }
 
-// UnreachableMultiples returns the multiples that the wanted number of members cannot make up in any domain.
+// UnreachableMultiples returns the multiples of which the wanted number of members is no multiple. No domain can satisfy these.
 func (s Shortage) UnreachableMultiples(r *plan.Refusal) (out []plan.Multiple) {
 	for _, m := range r.Multiple {
 		if !s.Joins && r.Want%m.Count != 0 {
@@ -80,10 +80,10 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	if s.Pin = a.pin(r.Plan); s.Pin != nil {
 		return s
 	}
-	empty, changes := a.onEmpty(ctx)
+	empty, changes := a.attemptOnEmptyNodes(ctx)
 	most := empty
 	if empty == nil {
-		most, changes = a.atMost(ctx)
+		most, changes = a.upperBoundOnEmptyNodes(ctx)
 	}
 	s.Separations = a.separations(int(r.Plan.Want), most)
 	var outcome emptyOutcome
@@ -93,11 +93,11 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	if outcome.refusal != nil {
 		s.Never, s.AtMost, s.Lacks, s.Plugins, s.Roles = outcome.refusal, empty == nil, outcome.lacks, outcome.plugins, outcome.roles
 	} else {
-		var held []int
-		s.ReservedNodes, held = a.heldNodes(ctx)
-		s.Lacks = a.lacksWithout(held, s.Lacks)
+		var reserved []int
+		s.ReservedNodes, reserved = a.nodesReservedForOthers(ctx)
+		s.Lacks = a.lacksWithout(reserved, s.Lacks)
 		if evicts && empty != nil {
-			if s.BlockedNodes, s.Lacks = a.countBlocked(ctx, empty.World.Free, held, s.Lacks); len(s.BlockedNodes) > 0 {
+			if s.BlockedNodes, s.Lacks = a.countBlocked(ctx, empty.World.Free, reserved, s.Lacks); len(s.BlockedNodes) > 0 {
 				s.Least, s.Priority = a.lowestOfSeveral()
 			}
 		}
@@ -111,13 +111,13 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	return s
 }
 
-// Role is members of a gang for which no node has capacity.
+// Role is a part of a gang for whose members no node has capacity: a task, a sub-group or the whole gang.
 type Role struct {
 	Name string // for messages
 	Need int    // number of them that must be placed
 }
 
-// rolesWithoutNode lists the roles for which no node has capacity: tasks, sub-groups and gangs of the group.
+// rolesWithoutNode returns the roles with needed members that fit no node; nil if all members are equal, or no gang is certainly needed.
 func (a *Attempt) rolesWithoutNode() (out []Role) {
 	takes := func(m gang.Member) bool {
 		return slices.ContainsFunc(a.kinds[a.kindOf[m.Pod]].slots, func(n offer.Slots) bool { return n > 0 })
@@ -155,27 +155,27 @@ func (a *Attempt) lowestOfSeveral() (low *v1.Pod, priority int32) {
 	return nil, 0
 }
 
-// blockedNodes remembers, for each request, the nodes used by pods that may not be evicted, until the node changes.
+// blockedNodes remembers, for each request, which nodes take no member because of pods that may not be evicted, until the node changes.
 type blockedNodes struct {
-	mu    sync.Mutex
-	asked int64
-	known map[string]*blockedFor
+	mu      sync.Mutex
+	lastUse int64                  // counts calls of entry
+	known   map[string]*blockedFor // by needKey
 }
 
 // blockedFor is the blocked nodes of one request, by node index.
 type blockedFor struct {
-	asked      int64
+	lastUse    int64
 	generation []int64
 	barriers   []uint64 // hash of the pods' barriers, if quotas apply
 	blocked    []eligible.Barrier
 }
 
-// mostBlocked bounds the memory, at 17 bytes for each node.
+// mostBlocked bounds the remembered requests. Each takes 17 bytes for each node.
 const mostBlocked = 64
 
-// entry returns what is known for members with equal priority and requirements.
+// entry returns the remembered nodes of a request, to be read and written. A new entry replaces the one that is unused for longest.
 func (s *blockedNodes) entry(key string, nodes int) *blockedFor {
-	s.asked++
+	s.lastUse++
 	f := s.known[key]
 	if f == nil {
 		if s.known == nil || len(s.known) >= mostBlocked {
@@ -184,7 +184,7 @@ func (s *blockedNodes) entry(key string, nodes int) *blockedFor {
 		f = &blockedFor{}
 		s.known[key] = f
 	}
-	if f.asked = s.asked; len(f.blocked) != nodes {
+	if f.lastUse = s.lastUse; len(f.blocked) != nodes {
 		f.generation, f.barriers, f.blocked = make([]int64, nodes), make([]uint64, nodes), make([]eligible.Barrier, nodes)
 	}
 	return f
@@ -193,7 +193,7 @@ func (s *blockedNodes) entry(key string, nodes int) *blockedFor {
 func (s *blockedNodes) dropOldest() {
 	oldest := ""
 	for key, f := range s.known {
-		if oldest == "" || f.asked < s.known[oldest].asked {
+		if oldest == "" || f.lastUse < s.known[oldest].lastUse {
 			oldest = key
 		}
 	}
@@ -203,7 +203,7 @@ func (s *blockedNodes) dropOldest() {
 	}
 }
 
-// lacksWithout counts nodes by what they lack, without the given nodes.
+// lacksWithout returns lacks (numbers of nodes by message) without the given nodes.
 func (a *Attempt) lacksWithout(nodes []int, lacks map[string]int) map[string]int {
 	rest := maps.Clone(lacks)
 	for _, i := range nodes {
@@ -212,6 +212,7 @@ func (a *Attempt) lacksWithout(nodes []int, lacks map[string]int) map[string]int
 	return rest
 }
 
+// subtract subtracts by from the number of each reason in lacks, and removes reasons that reach 0.
 func subtract(lacks map[string]int, reasons []string, by int) {
 	for _, reason := range reasons {
 		if lacks[reason] -= by; lacks[reason] <= 0 {
@@ -220,10 +221,10 @@ func subtract(lacks map[string]int, reasons []string, by int) {
 	}
 }
 
-// countBlocked counts by barrier the nodes that take no member because of pods that may not be evicted. It removes these nodes from lacks.
-// emptyFree is the capacity of empty nodes. The nodes in held, in ascending order, are reported elsewhere.
+// countBlocked returns, by barrier, how many nodes take no member because of pods that may not be evicted; rest is lacks without these
+// nodes. emptyFree is the capacity of nodes without pods. The nodes in reserved, in ascending order, are not counted.
 func (a *Attempt) countBlocked(
-	ctx context.Context, emptyFree []offer.Slots, held []int, lacks map[string]int,
+	ctx context.Context, emptyFree []offer.Slots, reserved []int, lacks map[string]int,
 ) (counts map[eligible.Barrier]int, rest map[string]int) {
 	p := a.planner
 	p.blockedNodes.mu.Lock()
@@ -250,7 +251,7 @@ func (a *Attempt) countBlocked(
 	})
 	nodesByReasons := map[*fit.Reasons]int{} // nodes by what they lack; most lack the same
 	rest = maps.Clone(lacks)
-	for _, i := range held {
+	for _, i := range reserved {
 		blocked[i] = eligible.NoBarrier
 	}
 	counts = map[eligible.Barrier]int{}
@@ -279,8 +280,8 @@ func (a *Attempt) needKey() string {
 	return key
 }
 
-// barriers returns why a pod may not be evicted for the members, and whether quotas apply. A terminating pod has no barrier.
-func (a *Attempt) barriers() (of func(*v1.Pod) eligible.Barrier, quotas bool) {
+// barriers returns a function for why a pod may not be evicted for the members (terminating pods have no barrier); and if quotas apply.
+func (a *Attempt) barriers() (barrierOf func(*v1.Pod) eligible.Barrier, quotas bool) {
 	rule := eligible.RuleOf(a.planner.cache, a.planner.cache.Priority(a.Lowest()), nil, nil)
 	if quotaRule := a.planner.MayEvict; quotaRule != nil {
 		rule.Quotas = quotaRule(a.Group)
@@ -294,20 +295,20 @@ func (a *Attempt) barriers() (of func(*v1.Pod) eligible.Barrier, quotas bool) {
 }
 
 // hashBarriers returns a hash of the barriers of a node's pods.
-func hashBarriers(n fwk.NodeInfo, of func(*v1.Pod) eligible.Barrier) uint64 {
+func hashBarriers(n fwk.NodeInfo, barrierOf func(*v1.Pod) eligible.Barrier) uint64 {
 	h := fnv.New64a()
 	for _, info := range n.GetPods() {
-		_, _ = h.Write([]byte{byte(of(info.GetPod()))})
+		_, _ = h.Write([]byte{byte(barrierOf(info.GetPod()))})
 	}
 	return h.Sum64()
 }
 
-// blockedBy returns the first barrier of the pods because of which a node takes no member; NoBarrier if evictions help.
-func (a *Attempt) blockedBy(ctx context.Context, node int, n fwk.NodeInfo, of func(*v1.Pod) eligible.Barrier) eligible.Barrier {
+// blockedBy returns the lowest barrier of the node's pods; NoBarrier if the node takes a member without the pods that have no barrier.
+func (a *Attempt) blockedBy(ctx context.Context, node int, n fwk.NodeInfo, barrierOf func(*v1.Pod) eligible.Barrier) eligible.Barrier {
 	var gone []*v1.Pod
 	first := eligible.NoBarrier
 	for _, info := range n.GetPods() {
-		switch barrier := of(info.GetPod()); {
+		switch barrier := barrierOf(info.GetPod()); {
 		case barrier == eligible.NoBarrier:
 			gone = append(gone, info.GetPod())
 		case first == eligible.NoBarrier || barrier < first:

@@ -7,9 +7,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
 
-// withStandIns returns the group with the stand-ins for members not yet created.
-// A gang with no placed member needs all of them: otherwise its first members could go where the rest finds no capacity.
-// Later the stand-ins are optional and come after the existing members.
+// withStandIns returns the group with stand-ins for members not yet created as further pending members.
+// A gang without running members then needs all its members: otherwise the first ones could be placed where the others find no capacity.
+// For a gang with running members the stand-ins are optional.
 func withStandIns(group *cache.Group) *cache.Group {
 	if len(group.LeaderFirst) == 0 {
 		return group
@@ -33,7 +33,7 @@ func withStandIns(group *cache.Group) *cache.Group {
 	return &all
 }
 
-// Split separates the assignments of existing members from assignments of members not yet created.
+// Split returns the assignments of existing members (own) and of members not yet created (ahead).
 func (a *Attempt) Split(places []gang.Assignment) (own, ahead []gang.Assignment) {
 	if len(a.Group.Future) == 0 {
 		return places, nil

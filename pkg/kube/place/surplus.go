@@ -13,9 +13,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
-// respectReservations returns found unless its surplus members use nodes reserved for other gangs.
-// Then it looks for a plan that avoids these nodes, for as many members as fit, else for the needed members alone.
-// Members beyond minMember use free capacity only: a reserved node is not free, even for a holder of lower priority.
+// respectReservations returns found if its surplus members use no node that is reserved for another gang. Surplus members are members
+// beyond minMember; they must not use reserved nodes, whatever the holder's priority. Otherwise it returns a plan that avoids reserved
+// nodes, or one for the needed members alone, or else found.
 func (a *Attempt) respectReservations(ctx context.Context, found Outcome) (Outcome, error) {
 	if !a.usesReserved(found) {
 		return found, nil
@@ -47,7 +47,7 @@ func (a *Attempt) respectReservations(ctx context.Context, found Outcome) (Outco
 	return found, nil
 }
 
-// usesReserved returns whether a plan with surplus members uses nodes reserved for pods of lower priority.
+// usesReserved returns whether a plan has surplus members and uses a node that is reserved for pods of lower priority.
 func (a *Attempt) usesReserved(found Outcome) bool {
 	if len(a.besideSurplus) == 0 || len(found.Places) <= len(a.Group.Needed()) {
 		return false
@@ -60,8 +60,8 @@ func (a *Attempt) usesReserved(found Outcome) bool {
 	return false
 }
 
-// ReservationAttempts returns the attempts for the members that may use reserved nodes; the attempt itself if there are none.
-// If one finds no plan, the next may.
+// ReservationAttempts returns attempts for only the needed members, to be tried in this order, if reserved nodes of lower priority exist.
+// Surplus members may not use these nodes. In all other cases it returns the attempt itself.
 func (a *Attempt) ReservationAttempts() []*Attempt {
 	if len(a.besideSurplus) == 0 {
 		return []*Attempt{a}
@@ -72,11 +72,11 @@ func (a *Attempt) ReservationAttempts() []*Attempt {
 	return []*Attempt{a}
 }
 
-// mostFewest bounds the attempts for the needed members.
+// mostFewest bounds the kinds that neededOnly prefers.
 const mostFewest = 8
 
-// neededOnly returns attempts for no more members than needed: the first by rank, and one preferring each kind.
-// It returns none if no member is needed.
+// neededOnly returns attempts for as many members as are needed: one that takes them by rank, and for each kind one that takes members of
+// that kind first. Equal attempts are returned once. It returns nil if no member is needed.
 func (a *Attempt) neededOnly() (out []*Attempt) {
 	tried := map[string]bool{}
 	for kind := -1; kind < min(len(a.kinds), mostFewest); kind++ {
@@ -101,7 +101,7 @@ func (a *Attempt) neededOnly() (out []*Attempt) {
 	return out
 }
 
-// kindRank returns 1 for a member of another kind, else 0.
+// kindRank returns 0 for members of the kind, which sort first, and 1 for others. For kind -1 it returns 0 for all.
 func (a *Attempt) kindRank(m gang.Member, kind int) int {
 	if kind >= 0 && a.kindOf[m.Pod] != kind {
 		return 1
@@ -109,7 +109,7 @@ func (a *Attempt) kindRank(m gang.Member, kind int) int {
 	return 0
 }
 
-// InMultiples returns the attempt with Need raised to complete podCountMultiples, if enough members wait.
+// InMultiples returns the attempt with each gang's Need raised so that podCountMultiples are complete, as far as members are pending.
 // Fewer members never start, even if they satisfy minMember.
 func (a *Attempt) InMultiples() *Attempt {
 	if a.Group.Choice.Any() {
@@ -140,7 +140,7 @@ func (a *Attempt) InMultiples() *Attempt {
 	return &raised
 }
 
-// countByGang counts members by gang.
+// countByGang returns the number of members by index of a.Group.Gangs.
 func (a *Attempt) countByGang(members []gang.Member) []int {
 	n := make([]int, len(a.Group.Gangs))
 	for _, m := range members {
@@ -151,8 +151,8 @@ func (a *Attempt) countByGang(members []gang.Member) []int {
 	return n
 }
 
-// MinimalAttempts returns the attempts for the smallest sets of gangs that may start, for evictions and reservations.
-// For a group that needs all its gangs it returns the attempt itself.
+// MinimalAttempts returns one attempt for each minimal set of gangs with which the group may start. Evictions and reservations are made for
+// these. For a group that needs all its gangs it returns the attempt itself.
 func (a *Attempt) MinimalAttempts(ctx context.Context) (out []*Attempt, err error) {
 	if !a.Group.Choice.Any() || !a.counted {
 		return []*Attempt{a}, nil
@@ -170,7 +170,7 @@ func (a *Attempt) MinimalAttempts(ctx context.Context) (out []*Attempt, err erro
 	return out, nil
 }
 
-// SmallestAttempt returns the first of Least; the attempt itself if there is none.
+// SmallestAttempt returns the first of MinimalAttempts; the attempt itself if there are none.
 func (a *Attempt) SmallestAttempt(ctx context.Context) *Attempt {
 	if fewest, err := a.MinimalAttempts(ctx); err == nil && len(fewest) > 0 {
 		return fewest[0]
@@ -178,7 +178,7 @@ func (a *Attempt) SmallestAttempt(ctx context.Context) *Attempt {
 	return a
 }
 
-// onlyGangs returns the attempt for some gangs; nil if they must not run without the rest.
+// onlyGangs returns the attempt for the gangs in set; nil if these must not start without the others.
 func (a *Attempt) onlyGangs(ctx context.Context, set choice.Set) (*Attempt, error) {
 	only, ok := a.Group.Restricted(set)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 )
 
-// Configure changes the arguments of a running profile, as far as possible. It returns the names of the changed
-// arguments, and of those that need a restart. For an unknown profile it returns none.
+// Configure changes the arguments of a running profile, as far as possible. It returns the names of the changed arguments, and of arguments
+// that did not change because they need a restart (stay). For an unknown profile both are nil.
 func (s *Shared) Configure(profile string, args config.Args) (changed, stay []string) {
 	p := s.profiles[profile]
 	if p == nil {
@@ -32,7 +32,7 @@ func (s *Shared) Configure(profile string, args config.Args) (changed, stay []st
 	return changed, stay
 }
 
-// gangLimits returns the limits of all gangs.
+// gangLimits returns the arguments that are limits of all gangs.
 func gangLimits(args config.Args) cache.Limits {
 	return cache.Limits{
 		Leave: args.PreemptionTimeout, Wait: args.DefaultTimeout,
@@ -40,7 +40,7 @@ func gangLimits(args config.Args) cache.Limits {
 	}
 }
 
-// evictionLimits returns the limits of an eviction that starts now.
+// evictionLimits returns the current arguments that are limits of evictions.
 func (p *Plugin) evictionLimits() preempt.Limits {
 	args := p.args.Load()
 	return preempt.Limits{Leave: args.PreemptionTimeout, MaxGrace: args.MaxGrace, Enabled: args.EnablePreemption}

@@ -10,7 +10,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
 )
 
-// connectDevices gives the room of devices the planned pods, and retries unschedulable pods when devices change.
+// connectDevices connects the plugin DeviceShare with gangs: the plugin learns which pods are planned on a node, and unschedulable pods are
+// retried when devices change.
 func (s *Shared) connectDevices(room *deviceshare.Room) {
 	room.Expected = func(pod *v1.Pod, node string) (own, others []*v1.Pod) {
 		own = []*v1.Pod{pod}
@@ -38,8 +39,8 @@ func (s *Shared) connectDevices(room *deviceshare.Room) {
 	}
 }
 
-// missingClaim returns a claim that the pod names and that does not exist; "" if none. DynamicResources silently
-// keeps such a pod out of the queue. Claims from templates are created by their controller.
+// missingClaim returns "ResourceClaim " and the key of a claim that the pod names and that does not exist; "" if none is missing. Such a
+// pod is kept out of the queue by DynamicResources. Claims from templates are not checked: a controller creates them.
 func (s *Shared) missingClaim(pod *v1.Pod) string {
 	manager := s.handle.SharedDRAManager()
 	if manager == nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// carryOut carries out the effects of the book. The caller holds no lock of the cache.
+// carryOut carries out the effects that the gang book has returned. The caller must not have locked the cache.
 func (s *Shared) carryOut(effects []gang.Effect) {
 	logger := klog.Background()
 	wake := map[string]*v1.Pod{}
@@ -64,7 +64,7 @@ func (s *Shared) carryOut(effects []gang.Effect) {
 			s.quotas.UpdatePod(e.Pod)
 		case gang.Freed:
 			s.retry(s.retries.Leaders())
-			s.activateTwice("pods without a gang", s.keptOff.TakeAll())
+			s.activateTwice("pods without a gang", s.podsKeptOffNodes.TakeAll())
 		case cache.MemberChanged:
 			s.retryRepresentative(e.Gang)
 		case cache.TopologyChanged:
@@ -79,7 +79,7 @@ func (s *Shared) carryOut(effects []gang.Effect) {
 	s.reviewAllocations()
 }
 
-// resumeEvictions continues what an earlier process began, once all objects were seen.
+// resumeEvictions continues, once, the evictions that an earlier process has begun. It does nothing until the cache is open.
 func (s *Shared) resumeEvictions() {
 	if !s.Cache.Open() {
 		return
@@ -92,14 +92,14 @@ func (s *Shared) resumeEvictions() {
 	})
 }
 
-// activateDelayed retries the pods that waited for partially bound groups, if none of these groups is left.
+// activateDelayed retries the pods that waited for groups partially bound at the start, if there is no such group any more.
 func (s *Shared) activateDelayed() {
 	if !s.Cache.Resuming() {
 		s.activateTwice("delayed pods", s.delayed.TakeAll())
 	}
 }
 
-// activateTwice retries pods now and a second later.
+// activateTwice retries pods now and again a second later. what names the pods in the key of the second retry.
 func (s *Shared) activateTwice(what string, pods map[string]*v1.Pod) {
 	if len(pods) == 0 {
 		return
@@ -112,7 +112,7 @@ func (s *Shared) activateTwice(what string, pods map[string]*v1.Pod) {
 	})
 }
 
-// retryFreed retries a pod that left its gang. The queue may learn that late, so it is retried twice.
+// retryFreed retries a pod that belongs to no gang any more, now and again a second later, because the queue may learn of that late.
 func (s *Shared) retryFreed(pod *v1.Pod) {
 	activate := func(context.Context) error {
 		s.handle.Activate(klog.Background(), map[string]*v1.Pod{convert.PodKey(pod): pod})
@@ -122,14 +122,15 @@ func (s *Shared) retryFreed(pod *v1.Pod) {
 	s.Writer.DoAfter("free again "+convert.PodKey(pod), time.Second, activate)
 }
 
-// An answer to a pod that is not waiting yet is repeated: answers times, each after twice the delay.
+// An answer to a pod that does not wait at Permit yet is repeated: at most answers times, first after answerAgain, then each after twice
+// the delay.
 const (
 	answerAgain = 200 * time.Millisecond
 	answers     = 3
 )
 
-// answerWaiting answers a pod that waits in Permit. The scheduler registers the pod as waiting just after Permit
-// returns, so an earlier answer is repeated while the member is at one of these steps.
+// answerWaiting calls do with the effect's pod, which waits at Permit, to allow or reject it. The scheduler registers a waiting pod only
+// after Permit returns. So a call that finds no waiting pod is repeated as long as the member is at one of the steps.
 func (s *Shared) answerWaiting(e gang.Effect, steps []gang.Step, do func(fwk.WaitingPod)) {
 	var attempt func(remaining int, delay time.Duration)
 	attempt = func(remaining int, delay time.Duration) {
@@ -150,7 +151,7 @@ func (s *Shared) answerWaiting(e gang.Effect, steps []gang.Step, do func(fwk.Wai
 	attempt(answers, answerAgain)
 }
 
-// clearNomination removes a pod's nominated node, in the scheduler and in the API.
+// clearNomination removes the nominated node of a pod in the scheduler's memory and in the pod's status.
 func (s *Shared) clearNomination(key string) {
 	pod := s.Cache.Pod(key)
 	if pod == nil {
@@ -160,9 +161,8 @@ func (s *Shared) clearNomination(key string) {
 	s.teller.Pod(key, status.Waiting{Node: new(string)})
 }
 
-// clearLostNomination removes the nominated node that a member lost, if the scheduler did not. The scheduler writes
-// the node when a member waits in Permit, and clears it in one request without a retry. A stale nomination would
-// keep other pods from a free node. It checks twice, because a watch may be late.
+// clearLostNomination removes a member's nominated node after the member lost that node, unless the scheduler has removed it. The scheduler
+// sends only one request for that, and a stale nomination would keep other pods off the node. It checks twice, because a watch may be late.
 func (s *Shared) clearLostNomination(pod *v1.Pod, node string) {
 	key := convert.PodKey(pod)
 	for _, times := range []int{1, 10} {

@@ -20,11 +20,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/wake"
 )
 
-// An unschedulable group is retried when an event may help it. This plugin knows the events that free capacity.
-// Every other plugin that rejected the group is asked through its own hint. Of groups with identical requirements
-// one is retried (package wake). Gangs, PodGroups and the topology wake members themselves.
+// An unschedulable group is retried when an event may help it. This plugin handles the events that free capacity. For events of another
+// plugin that rejected the group, that plugin's own hint decides. Of groups with identical requirements only one, the leader, is retried
+// (package wake). Changes of gangs, their objects and the topology retry members by effects of the gang book.
 //
-// All hints run with the queue locked and must not call it.
+// All hints run with the scheduling queue locked and must not call it.
 
 // EventsToRegister implements fwk.EnqueueExtensions.
 func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
@@ -35,7 +35,7 @@ func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHi
 		p.loadExtensions()
 	}
 	p.findGate()
-	p.findPasses()
+	p.checkGates()
 	events, err := p.pluginEvents(ctx, first)
 	return append([]fwk.ClusterEventWithHint{
 		{
@@ -53,36 +53,37 @@ func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHi
 	}, events...), err
 }
 
-// pluginEvents returns the events of the profile's plugins that may reject a member. With listen it also subscribes
-// to them.
+// pluginEvents returns the events of all plugins of the profile that may reject a member. With listen it also subscribes to them, see
+// subscribe.
 func (p *Plugin) pluginEvents(ctx context.Context, listen bool) (all []fwk.ClusterEventWithHint, err error) {
-	may := sets.New(framework.ExtenderName)
+	rejecting := sets.New(framework.ExtenderName)
 	set := p.profile.ListPlugins()
 	for _, pl := range slices.Concat(set.PreFilter.Enabled, set.Filter.Enabled, set.Reserve.Enabled, set.Permit.Enabled, set.PreBind.Enabled) {
-		may.Insert(pl.Name)
+		rejecting.Insert(pl.Name)
 	}
-	for _, pl := range slices.Concat(p.profile.EnqueueExtensions(), p.checkEvents(may)) {
-		if !may.Has(pl.Name()) || pl.Name() == Name {
+	for _, pl := range slices.Concat(p.profile.EnqueueExtensions(), p.checkEvents(rejecting)) {
+		if !rejecting.Has(pl.Name()) || pl.Name() == Name {
 			continue
 		}
 		events, failed := pl.EventsToRegister(ctx)
 		err = errors.Join(err, failed)
 		for _, e := range events {
-			heard := fwk.ClusterEventWithHint{Event: e.Event, QueueingHintFn: p.pluginHint(pl.Name(), e)}
+			event := fwk.ClusterEventWithHint{Event: e.Event, QueueingHintFn: p.pluginHint(pl.Name(), e)}
 			if e.PreQueueingHintFn != nil {
-				heard.PreQueueingHintFn = allPodsHint
+				event.PreQueueingHintFn = allPodsHint
 			}
-			all = append(all, heard)
+			all = append(all, event)
 			if listen {
-				err = errors.Join(err, p.listen(pl.Name(), e))
+				err = errors.Join(err, p.subscribe(pl.Name(), e))
 			}
 		}
 	}
 	return all, err
 }
 
-// listen invalidates what the planner remembers of a plugin's rejections, as soon as the plugin's hint says so.
-func (p *Plugin) listen(plugin string, e fwk.ClusterEventWithHint) error {
+// subscribe registers for an event of a plugin. At each event it removes the remembered limits that the plugin's hint says may be outdated,
+// and retries their groups.
+func (p *Plugin) subscribe(plugin string, e fwk.ClusterEventWithHint) error {
 	return fit.ListenBeside(p.profile.SharedInformerFactory(), plugin, e, func(cures func(*v1.Pod) bool) {
 		for _, group := range p.planner.RecheckLimits(plugin, cures) {
 			p.retryRepresentative(group)
@@ -90,13 +91,13 @@ func (p *Plugin) listen(plugin string, e fwk.ClusterEventWithHint) error {
 	})
 }
 
-// pluginHint asks a plugin's own hint whether the plugin, which rejected a group, may accept it now.
+// pluginHint returns the hint for an event of another plugin. It retries a group that this plugin rejected if the plugin's own hint does.
 func (p *Plugin) pluginHint(plugin string, e fwk.ClusterEventWithHint) fwk.QueueingHintFn {
-	ofPods := e.Event.Resource == fwk.Pod || e.Event.Resource == fwk.AssignedPod
-	otherObject := !ofPods && e.Event.Resource != fwk.TargetPod && e.Event.Resource != fwk.Node
+	podEvent := e.Event.Resource == fwk.Pod || e.Event.Resource == fwk.AssignedPod
+	otherObject := !podEvent && e.Event.Resource != fwk.TargetPod && e.Event.Resource != fwk.Node
 	return func(logger klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 		// A group that waits for victims also waits for the resources that they release.
-		waits := p.retries.WaitsFor(convert.PodKey(pod), plugin) && !(ofPods && !p.retries.HelpedByEviction(convert.PodKey(pod)))
+		waits := p.retries.WaitsFor(convert.PodKey(pod), plugin) && !(podEvent && !p.retries.HelpedByEviction(convert.PodKey(pod)))
 		if !waits && !(otherObject && fit.Limits(plugin) && p.hasReservation(pod)) {
 			return fwk.QueueSkip, nil // hintPod handles changes of the pod itself
 		}
@@ -110,8 +111,8 @@ func (p *Plugin) pluginHint(plugin string, e fwk.ClusterEventWithHint) fwk.Queue
 	}
 }
 
-// askHint asks a hint about a leader and one member of each kind that it stands for: the plugin may have rejected
-// any of them.
+// askHint returns the result of a plugin's hint for a group's leader. If that is QueueSkip, it calls the hint for one member of each other
+// kind in the group: the plugin may have rejected any of them. A nil hint means Queue.
 func (p *Plugin) askHint(ask fwk.QueueingHintFn, logger klog.Logger, leader *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 	if ask == nil {
 		return fwk.Queue, nil
@@ -128,15 +129,17 @@ func (p *Plugin) askHint(ask fwk.QueueingHintFn, logger klog.Logger, leader *v1.
 	return hint, err
 }
 
-// hintFreed retries a group that leads its class when capacity was freed, unless no node and no eviction helps it.
-// Groups with a reservation and pods without a gang are retried too.
+// hintFreed is the hint for freed capacity. It retries a group that is the leader of its class, unless neither evictions nor new nodes help
+// it. It also retries groups with a reservation, and pods without a gang.
 func (p *Plugin) hintFreed(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	return p.hintLeader(pod, func(pod string) bool { return p.retries.HelpedByEviction(pod) && p.retries.HelpedByNodes(pod) })
 }
 
-func (p *Plugin) hintLeader(pod *v1.Pod, leads func(pod string) bool) (fwk.QueueingHint, error) {
+// hintLeader retries a pod without a gang, and a member for which isLeader returns true. It also retries a member that was tried for a
+// group with a reservation, or for a group whose recorded refusal is of another member.
+func (p *Plugin) hintLeader(pod *v1.Pod, isLeader func(pod string) bool) (fwk.QueueingHint, error) {
 	key := convert.PodKey(pod)
-	if source.GangOf(pod).IsZero() || leads(key) {
+	if source.GangOf(pod).IsZero() || isLeader(key) {
 		return fwk.Queue, nil
 	}
 	// A tried pod without a recorded refusal has no leader that is tried in its place.
@@ -146,14 +149,14 @@ func (p *Plugin) hintLeader(pod *v1.Pod, leads func(pod string) bool) (fwk.Queue
 	return fwk.QueueSkip, nil
 }
 
-// hasReservation says whether the pod was tried for a group that has a reservation.
+// hasReservation returns whether the pod was tried for a group that has a reservation.
 func (p *Plugin) hasReservation(pod *v1.Pod) bool {
 	_, tried, reserved := p.Cache.Tried(pod)
 	return tried && reserved
 }
 
-// hintBound retries a group when a pod was bound. The pod may be a victim only now, or may have taken a node that
-// is reserved for the group.
+// hintBound is the hint for a bound pod. It retries a group for which the bound pod may now be a victim, because it is of lower priority.
+// It also retries a group for which the pod's node is reserved.
 func (p *Plugin) hintBound(logger klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 	other, ok := now.(*v1.Pod)
 	if !ok || source.GangOf(pod).IsZero() {
@@ -166,8 +169,8 @@ func (p *Plugin) hintBound(logger klog.Logger, pod *v1.Pod, before, now any) (fw
 	return p.hintFreed(logger, pod, before, now)
 }
 
-// hintNode retries a group when a node is added or moves in the tree, unless no node helps it. Other node changes
-// retry it if the rejecting plugin is unknown, or if it has a reservation there.
+// hintNode is the hint for nodes. It retries a leader if a node is added or its labels change, unless no node helps the group. Other
+// changes of a node retry a group if the rejecting plugin is unknown, or if the node is reserved for the group.
 func (p *Plugin) hintNode(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 	old, _ := before.(*v1.Node)
 	node, _ := now.(*v1.Node)
@@ -180,7 +183,7 @@ func (p *Plugin) hintNode(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.Queu
 	return fwk.QueueSkip, nil
 }
 
-// hintPod retries the tried member of a group when the member itself changes.
+// hintPod is the hint for changes of the pod itself. It retries a pod without a gang, and a member that was tried for its group.
 func (p *Plugin) hintPod(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	if source.GangOf(pod).IsZero() {
 		return fwk.Queue, nil
@@ -193,7 +196,7 @@ func (p *Plugin) hintPod(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint
 	return fwk.Queue, nil
 }
 
-// retryRepresentative retries the tried member of a group after a change that its attempt may have missed.
+// retryRepresentative retries the member that was tried for a group, if there is one, after a change that may help the group.
 func (s *Shared) retryRepresentative(group gang.Ref) {
 	if representative := s.retries.TriedPod(group); representative != "" {
 		s.retries.Call(group, representative)
@@ -201,7 +204,8 @@ func (s *Shared) retryRepresentative(group gang.Ref) {
 	}
 }
 
-// recordRefusal records that a group is unschedulable, and retries the groups that need not wait for it any more.
+// recordRefusal records that a group is unschedulable and why, so that events retry it. It retries groups that need not wait behind it any
+// more.
 func (p *Plugin) recordRefusal(c *unschedulable, representative *v1.Pod, why gang.Obstacle) {
 	a := c.attempt
 	f := wake.Entry{
@@ -215,7 +219,7 @@ func (p *Plugin) recordRefusal(c *unschedulable, representative *v1.Pod, why gan
 	slices.Sort(f.Kinds)
 	f.Kinds = slices.Compact(f.Kinds)
 	switch {
-	case quotaOnly(why): // its quota shows on no node and is its own
+	case quotaOnly(why): // no other group waits for the same: its quotas differ
 		f.Class = "quota of " + a.Group.Key.ID()
 	case why.By == gang.Veto: // a check may treat identical requirements differently
 		f.Class = "check of " + a.Group.Key.ID()
@@ -235,18 +239,18 @@ func (p *Plugin) recordRefusal(c *unschedulable, representative *v1.Pod, why gan
 	p.retry(retries)
 }
 
-// quotaOnly says whether a gang waits for quotas only. The quotas then retry it, and free capacity does not help.
+// quotaOnly returns whether only quotas prevent a gang, so that evictions do not help. The quotas then retry it.
 func quotaOnly(why gang.Obstacle) bool { return why.By == gang.Quota && !why.Evictable }
 
-// follows says whether events do not concern a member, because another gang is tried for its class.
+// follows returns whether a member waits behind another gang with identical requirements, which is tried instead.
 func (p *Plugin) follows(pod *v1.Pod) bool {
 	return p.retries.Follows(p.Cache.GroupKey(pod), convert.PodKey(pod), string(pod.UID), p.options.Clock.Now())
 }
 
-// forgetRefusal records that a group is not unschedulable any more, or changed.
+// forgetRefusal removes the recorded refusal of a group, and retries the groups that waited behind this group.
 func (s *Shared) forgetRefusal(group gang.Ref) { s.retry(s.retries.Leave(group)) }
 
-// reviewRefusal forgets a refusal whose tried pod cannot be tried for the group any more.
+// reviewRefusal removes the recorded refusal of a group if its tried member was deleted, changed its group, or may not enter the queue.
 func (s *Shared) reviewRefusal(group gang.Ref) {
 	representative := s.retries.RecordedPod(group)
 	if representative == "" {
@@ -260,7 +264,7 @@ func (s *Shared) reviewRefusal(group gang.Ref) {
 	}
 }
 
-// retry lets pods enter the scheduler. The queue must not be locked.
+// retry has the scheduler retry the members with these keys. The queue must not be locked.
 func (s *Shared) retry(keys []string) {
 	pods := map[string]*v1.Pod{}
 	for _, key := range keys {

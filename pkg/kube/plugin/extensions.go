@@ -16,15 +16,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// These interfaces are for plugins that a user adds (Profile.Added), beyond the interfaces of kube-scheduler. An
-// added plugin that implements one of them is used if it is in a profile; see docs/contributing/extend.md. A third interface is
-// place.Preferrer.
+// These interfaces are for plugins that a user adds (Profile.Added), beyond the interfaces of kube-scheduler. An added plugin that
+// implements one of them is used if it is in a profile; see docs/contributing/extend.md. A third interface is place.Preferrer.
 
 // Checker checks a whole group once a cycle, before the quota check and the search.
 type Checker interface {
 	fwk.Plugin
-	// Check returns an unschedulable status if the group must not start now. No pod is evicted for it then. It is
-	// retried on the events that the plugin registered (EventsToRegister).
+	// Check returns an unschedulable status if the group must not start now. Then no pod is evicted for the group. It is retried on the
+	// events that the plugin registered (EventsToRegister).
 	Check(context.Context, Question) *fwk.Status
 }
 
@@ -32,17 +31,17 @@ type Checker interface {
 type Question struct {
 	// Group is the gangs that would start, and their members.
 	Group *cache.Group
-	// Has says whether a member of any gang has a node or an assignment.
+	// Has returns whether a member of any gang has a node or a node assignment.
 	Has func(*v1.Pod) bool
 }
 
-// Keeper keeps a ledger.
+// Keeper is a plugin with a ledger, which restricts how many members a node takes.
 type Keeper interface {
 	fwk.Plugin
 	Ledger() fit.Ledger
 }
 
-// loadExtensions finds the extensions among the added plugins, by name. It is called once the profile is complete.
+// loadExtensions adds the extensions of the added plugins, in the order of their names. It is called after all plugins exist.
 func (p *Plugin) loadExtensions() {
 	var ledgers []fit.Ledger
 	var prefer []place.Preferrer
@@ -61,7 +60,7 @@ func (p *Plugin) loadExtensions() {
 	p.planner.Extend(ledgers, prefer)
 }
 
-// runChecks returns the outcome of the cycle if a check rejects the group; nil if none does.
+// runChecks runs the checks of added plugins. It returns the outcome of the cycle if a check rejects the group or fails, else nil.
 func (p *Plugin) runChecks(ctx context.Context, a *place.Attempt) *unschedulable {
 	for _, check := range p.checks {
 		s := check.Check(ctx, Question{a.Group, p.Cache.HasNode})
@@ -77,12 +76,12 @@ func (p *Plugin) runChecks(ctx context.Context, a *place.Attempt) *unschedulable
 	return nil
 }
 
-// checkEvents returns the checks that register events and that the scheduler does not ask itself. It adds their
-// names to may.
-func (p *Plugin) checkEvents(may sets.Set[string]) (all []fwk.EnqueueExtensions) {
+// checkEvents returns the checks that register events and are not in rejecting, and adds their names to rejecting. The scheduler itself
+// does not call EventsToRegister of these.
+func (p *Plugin) checkEvents(rejecting sets.Set[string]) (all []fwk.EnqueueExtensions) {
 	for _, check := range p.checks {
-		if e, ok := check.(fwk.EnqueueExtensions); ok && !may.Has(check.Name()) {
-			may.Insert(check.Name())
+		if e, ok := check.(fwk.EnqueueExtensions); ok && !rejecting.Has(check.Name()) {
+			rejecting.Insert(check.Name())
 			all = append(all, e)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Filter rejects every node but its own for a planned member, because the scheduler tries a nominated node before
-// PreFilter's. It rejects any pod that would take a node reserved for members of equal or higher priority.
+// Filter rejects all nodes except the assigned one for a planned member, because the scheduler tries a nominated node before the nodes of
+// PreFilter. For other pods it rejects nodes that are reserved for members of equal or higher priority, unless the pod fits beside these.
 func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if fit.IsWhatIf(ctx) {
 		return nil
@@ -22,7 +22,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are not the node that the gang's plan assigns to this member")
 	}
 	if _, closed := closedNodes(state).Closes(node.Node()); closed {
-		p.keptOff.Add(convert.PodKey(pod), pod)
+		p.podsKeptOffNodes.Add(convert.PodKey(pod), pod)
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are in a domain reserved for a gang (anti-affinity)")
 	}
 	others := p.Cache.PlacesOn(name, pod)
@@ -31,21 +31,21 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	}
 	if s := fit.Beside(ctx, p.profile, state, fit.Question{Pod: pod, Node: node, Others: others}); !s.IsSuccess() {
 		if source.GangOf(pod).IsZero() {
-			p.keptOff.Add(convert.PodKey(pod), pod) // no event reports a released reservation
+			p.podsKeptOffNodes.Add(convert.PodKey(pod), pod) // no event reports a released reservation
 		}
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) reserved for gang "+source.GangOf(others[0]).String())
 	}
 	return nil
 }
 
-// offKey is where PreFilter stores the nodes that are closed to a pod without a gang.
-const offKey fwk.StateKey = stateKey + "/off"
+// closedKey is the key under which PreFilter stores the domains that a pod without a gang must not use.
+const closedKey fwk.StateKey = stateKey + "/off"
 
-// closedNodes returns the nodes that are closed to the pod of a cycle; nil for members, whose plans know them.
+// closedNodes returns the domains that the pod of a cycle must not use because of a reservation; nil for members of gangs.
 func closedNodes(state fwk.CycleState) fit.ClosedDomains {
-	if d, err := state.Read(offKey); err == nil {
-		if off, ok := d.(fit.ClosedDomains); ok {
-			return off
+	if d, err := state.Read(closedKey); err == nil {
+		if domains, ok := d.(fit.ClosedDomains); ok {
+			return domains
 		}
 	}
 	return nil

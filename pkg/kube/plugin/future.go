@@ -10,8 +10,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
 
-// restoreFuture renews the reservations for future members that an earlier process held in memory only. It plans
-// them now, before any other pod gets a node.
+// restoreFuture makes reservations again for members not yet created. An earlier process had these reservations in memory only. They are
+// planned before any other pod gets a node.
 func (p *Plugin) restoreFuture(ctx context.Context, nodes []fwk.NodeInfo) {
 	for _, b := range p.Cache.TakeLostReservations(p.profile.ProfileName()) {
 		group, refusal := p.Cache.GroupOf(b.Group)
@@ -24,7 +24,7 @@ func (p *Plugin) restoreFuture(ctx context.Context, nodes []fwk.NodeInfo) {
 	}
 }
 
-// planFuture returns the nodes for the future members of a group, as many as have capacity.
+// planFuture returns node assignments for the members of a group that are not yet created; nil if there is no plan.
 func (p *Plugin) planFuture(ctx context.Context, group *cache.Group, nodes []fwk.NodeInfo) []gang.Assignment {
 	a := p.planner.NewAttempt(group, nodes, p.avoid(group))
 	found, refusal, err := a.Plan(ctx)

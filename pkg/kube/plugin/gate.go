@@ -13,9 +13,9 @@ import (
 // GateName is the Gate's name in a KubeSchedulerConfiguration.
 const GateName = config.GateName
 
-// Gate is PreEnqueue of the Coscheduling plugin, as a plugin without events. On each event the queue asks about
-// every pod whose rejecting plugin registered it, and there may be thousands of members. The book wakes gated
-// members itself. So only tried members receive the events of the Coscheduling plugin.
+// Gate has the PreEnqueue of the Coscheduling plugin as a separate plugin that registers no events. At each event the queue calls hints for
+// every pod that a plugin with this event has rejected; that may be thousands of members. Members that the Gate rejects get no such calls:
+// effects of the gang book retry them.
 type Gate struct {
 	plugin func() *Plugin
 }
@@ -25,7 +25,7 @@ var (
 	_ fwk.EnqueueExtensions = (*Gate)(nil)
 )
 
-// NewGate returns the Gate of the profile with this plugin. plugin may return nil until it exists.
+// NewGate returns the Gate of a profile. plugin returns the profile's plugin, or nil as long as that does not exist.
 func NewGate(plugin func() *Plugin) *Gate { return &Gate{plugin} }
 
 // Name implements fwk.Plugin.
@@ -36,9 +36,8 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	return nil, nil
 }
 
-// PreEnqueue keeps members out until their gang is complete. Then it admits the representative, or the members with
-// an assignment. Of unschedulable gangs with identical requirements it admits one. It must not call the queue,
-// which is locked.
+// PreEnqueue rejects members until their gang is complete. Then it admits the representative, or the members with a node assignment. Of
+// unschedulable gangs with identical requirements it admits one. It must not call the queue, which is locked.
 func (g *Gate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if p := g.plugin(); p != nil {
 		s := p.admit(pod)
@@ -50,7 +49,7 @@ func (g *Gate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	return nil
 }
 
-// PreEnqueue does the Gate's work in a profile without the Gate.
+// PreEnqueue does what the Gate does, in a profile without the Gate. In other profiles it admits all pods.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if p.hasGate {
 		return nil
@@ -58,6 +57,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	return p.admit(pod)
 }
 
+// admit returns nil if a pod may enter the scheduling queue, else a status with the reason.
 func (p *Plugin) admit(pod *v1.Pod) *fwk.Status {
 	if source.GangOf(pod).IsZero() || pod.Spec.NodeName != "" {
 		p.quotas.RecordPassed(pod, false)
@@ -73,7 +73,7 @@ func (p *Plugin) admit(pod *v1.Pod) *fwk.Status {
 	return nil
 }
 
-// findGate notes whether the profile runs the Gate, once it is complete.
+// findGate sets p.hasGate: whether the profile runs the Gate. It is called after all plugins exist.
 func (p *Plugin) findGate() {
 	for _, pl := range p.profile.ListPlugins().PreEnqueue.Enabled {
 		p.hasGate = p.hasGate || pl.Name == GateName

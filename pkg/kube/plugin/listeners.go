@@ -16,23 +16,22 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// On each event the scheduler's queue visits all its pods, even those kept out by the Gate. With 16,000 waiting
-// members that took a quarter of the time of a change. A PreQueueingHint (SchedulerPreQueueingHints) narrows this
-// to the pods that the event may concern: the pods that were tried and failed. The queue keeps the event for pods
-// that are being tried.
+// On each event the scheduler's queue visits all its pods, even the ones that the Gate rejected. With 16,000 waiting members this took a
+// quarter of the time. A PreQueueingHint (SchedulerPreQueueingHints) restricts the visit to the pods that an event may concern: pods whose
+// cycle failed. For pods in a cycle the queue records the event.
 
-// listeners are the pods that were tried and failed. Some may have left the queue since.
+// listeners are the pods whose scheduling cycle failed. Some of them may not be in the queue any more.
 type listeners struct {
 	mu    sync.Mutex
 	pods  sets.Set[types.NamespacedName]
-	limit int // size from which removed pods are swept out
+	limit int // above this size, pods that are not in the queue any more are removed
 }
 
-// fewListeners is the size below which no sweep happens.
+// fewListeners is the smallest value of listeners.limit.
 const fewListeners = 64
 
-// note adds a pod or removes it. mayBeQueued says whether a pod of that name may still be in the queue. A recreated
-// pod replaces the old one, because the queue goes by name.
+// note adds a pod (listens is true) or removes it. Pods are identified by name, as in the queue. If there are too many pods, it removes the
+// ones for which mayBeQueued returns false.
 func (l *listeners) note(pod *v1.Pod, listens bool, mayBeQueued func(types.NamespacedName) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +54,7 @@ func (l *listeners) note(pod *v1.Pod, listens bool, mayBeQueued func(types.Names
 	l.limit = max(fewListeners, 2*len(l.pods))
 }
 
-// list returns the listeners if there are at most limit.
+// list returns the listeners and true if there are at most limit, else false.
 func (l *listeners) list(limit int) (pods []types.NamespacedName, few bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,20 +64,20 @@ func (l *listeners) list(limit int) (pods []types.NamespacedName, few bool) {
 	return l.pods.UnsortedList(), true
 }
 
-// knownGates are the PreEnqueue plugins that none of the narrowed events concerns. A pod that another plugin keeps
-// out may not have passed the Gate, since their order is arbitrary.
+// knownGates are the PreEnqueue plugins for which the events with narrowedHint do not matter. With another PreEnqueue plugin, a pod that it
+// rejects may need the event although it is no listener.
 var knownGates = sets.New(GateName, Name, names.SchedulingGates, names.DynamicResources, names.DefaultPreemption)
 
-// findPasses notes whether every pod of the profile that may receive events passed its Gate.
-func (p *Plugin) findPasses() {
+// checkGates sets p.gateComplete: whether the profile runs the Gate and no PreEnqueue plugin except knownGates.
+func (p *Plugin) checkGates() {
 	p.gateComplete = p.hasGate
 	for _, pl := range p.profile.ListPlugins().PreEnqueue.Enabled {
 		p.gateComplete = p.gateComplete && knownGates.Has(pl.Name)
 	}
 }
 
-// Complete enables narrowing if every profile's pods pass a Gate, and records the pods that fail. It is called
-// before the scheduler runs. Once one hint names pods, the queue asks only these, whatever profile they belong to.
+// Complete enables narrowing if gateComplete is true for all profiles: if one hint names pods, the queue visits only these, whatever their
+// profile. It also makes the scheduler's FailureHandler record listeners. It is called before the scheduler runs.
 func (s *Shared) Complete(sched *scheduler.Scheduler) {
 	allGated := true
 	for name := range sched.Profiles {
@@ -95,7 +94,7 @@ func (s *Shared) Complete(sched *scheduler.Scheduler) {
 	}
 }
 
-// narrowedHint is the PreQueueingHint of events for listeners.
+// narrowedHint is a PreQueueingHint that names the listeners. It names all pods if narrowing is disabled or there are many listeners.
 func (s *Shared) narrowedHint(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
 	if s.narrowing.Load() {
 		if pods, few := s.listeners.list(s.Cache.Waiting() / s.options.ListenerRatio); few {
@@ -105,13 +104,13 @@ func (s *Shared) narrowedHint(klog.Logger, any, any) (fwk.PreQueueingHintResult,
 	return fwk.PreQueueingHintResult{AllPods: true}, nil
 }
 
-// allPodsHint is the PreQueueingHint of events that another plugin narrows. That plugin does not know that a leader
-// stands for other members.
+// allPodsHint is a PreQueueingHint that names all pods. It replaces the PreQueueingHint of another plugin, which does not know that a
+// leader stands for other pods.
 func allPodsHint(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
 	return fwk.PreQueueingHintResult{AllPods: true}, nil
 }
 
-// mayBeQueued says whether a pod may be in the queue: it exists and has no node, or waits for a resize.
+// mayBeQueued returns whether a pod may be in the queue: it exists and has no node, or waits for a resize.
 func (s *Shared) mayBeQueued(name types.NamespacedName) bool {
 	pod, err := s.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(name.Namespace).Get(name.Name)
 	if err != nil {

@@ -11,14 +11,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// The scheduler counts a nominated pod when it tries a pod of no higher priority on that node. A planned member may
-// be tried a second time after a failed request. Meanwhile other pods may have been nominated that counted on the
-// member and on a terminating pod. These nominations do not count in the member's cycle: it was assigned first.
-// Nominations of its own gang do not count either, since its plan orders the members and a spread constraint may
-// depend on that order.
+// The scheduler counts a nominated pod on its node when it tries a pod of no higher priority there. In the cycle of a planned member two
+// kinds of nominations must not count. One is of pods whose reservation was made after the member's assignment: the member was first. The
+// other is of members of its own gang: the plan has an order, on which a spread constraint may depend.
 
-// suspendNominations removes the nominations for the member's node that were made after its assignment or for its
-// gang.
+// suspendNominations removes these nominations for a planned member's node from the scheduler, until restoreNominations.
 func (s *Shared) suspendNominations(profile framework.Framework, pod *v1.Pod, node string) {
 	for _, info := range profile.NominatedPodsForNode(node) {
 		if other := info.GetPod(); s.Cache.ReservedAfter(other, pod) || s.Cache.Siblings(other, pod) {
@@ -28,8 +25,8 @@ func (s *Shared) suspendNominations(profile framework.Framework, pod *v1.Pod, no
 	}
 }
 
-// restoreNominations restores the suspended nominations of pods that are still assigned. It runs when the member
-// has a node or failed, and at the start of the next cycle.
+// restoreNominations restores the suspended nominations of pods whose node assignment has not changed. It is called when the member's cycle
+// succeeds or fails, and at the start of the next cycle.
 func (s *Shared) restoreNominations(ctx context.Context) {
 	for pod, node := range s.suspended.TakeAll() {
 		known := s.Cache.Pod(convert.PodKey(pod))

@@ -13,24 +13,23 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// maxPermitWait is the framework's limit for waiting in Permit. The book ends a gang's wait earlier.
+// maxPermitWait is how long the framework lets a pod wait at Permit. The gang book ends a gang's wait earlier.
 const maxPermitWait = 15 * time.Minute
 
-// Reserve records that the scheduler counts the member on its node.
+// Reserve records that the scheduler has assumed a pod on its node.
 func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
 	p.restoreNominations(ctx)
 	p.Cache.NoteBinding(pod)
 	if source.GangOf(pod).IsZero() {
-		p.keptOff.Drop(convert.PodKey(pod))
+		p.podsKeptOffNodes.Drop(convert.PodKey(pod))
 	} else {
 		p.Cache.Handle(gang.Assumed{Pod: convert.PodKey(pod), UID: string(pod.UID)})
 	}
 	return nil
 }
 
-// Unreserve records that the scheduler does not count the member any more. The cause follows from the member's
-// progress. Before the barrier it is a plugin whose Reserve knows more than its Filter. After the barrier it is a
-// plugin that prepares the node, or the binding request.
+// Unreserve records that the scheduler no longer assumes a member on its node. If the member had not reached Permit, a plugin's Reserve has
+// rejected it, and the plan is dropped. If it had passed Permit, a PreBind plugin or the binding request has failed.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	if source.GangOf(pod).IsZero() {
 		return
@@ -39,7 +38,7 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if known := p.Cache.Pod(key); known == nil || known.UID != pod.UID {
 		p.allocations.RecordFailedBinding(pod, true)
 		p.reviewAllocations()
-		return // it was deleted; the book has removed its assignment
+		return // the member was deleted; the book has removed its assignment
 	}
 	released := gang.Released{Pod: key, UID: string(pod.UID), Why: "member " + key + " lost its place on " + node}
 	step := p.Cache.Step(key, string(pod.UID))
@@ -59,7 +58,7 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	p.clearLostNomination(pod, node)
 }
 
-// Permit is the barrier: members wait until every gang of the group is complete.
+// Permit makes members wait until enough members of each gang in their group are here. Then all of them bind.
 func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	if source.GangOf(pod).IsZero() {
 		return nil, 0
@@ -74,7 +73,7 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ stri
 	return fwk.NewStatus(fwk.Wait, "waits at Permit for the other members of its gang"), maxPermitWait
 }
 
-// PostBind tells the book at once. The informer repeats it.
+// PostBind records in the gang book that a member is bound, before the informer reports it.
 func (p *Plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
 	if source.GangOf(pod).IsZero() {
 		p.Meter.Bound(pod, node)

@@ -1,10 +1,10 @@
-// Package plugin is the Coscheduling plugin: it translates the scheduler's calls into questions to other packages,
-// and their answers into statuses. It has one file for each extension point:
+// Package plugin is the Coscheduling plugin: it translates the scheduler's calls into calls of other packages, and their results into
+// statuses. It has one file for each extension point:
 //
 //	queue.go          QueueSort: members stay together
 //	events.go         which events retry which group
 //	gate.go           PreEnqueue: one member is tried for its group
-//	listeners.go      which waiting pods the queue asks about an event
+//	listeners.go      for which waiting pods the queue calls hints
 //	prefilter.go      PreFilter: the plan of the group, then one node for each member
 //	filter.go         Filter: a planned member gets its own node, other pods no reserved node
 //	postfilter.go     PostFilter: eviction and reservation
@@ -19,9 +19,9 @@
 //	trial.go          plans outside of scheduling cycles
 //	extensions.go     plugins that a user adds
 //
-// The package connects plans (place), victims (preempt), reports (status) and knowledge (cache). It must not decide
-// by itself: plans, victims and quotas belong to those packages.
-// Invariant: hints and PreEnqueue run with the scheduling queue locked, and must not call the queue.
+// The package connects plans (place), victims (preempt), reports (status) and the state of gangs (cache). It must not decide by itself:
+// plans, victims and quotas belong to these packages. Invariant: hints and PreEnqueue run with the scheduling queue locked, and must not
+// call the queue.
 package plugin
 
 import (
@@ -56,27 +56,25 @@ const Name = config.PluginName
 
 // Options are the settings of the process. Connect is required.
 type Options struct {
-	// Connect returns where objects come from, as package connect does.
+	// Connect returns from where the cache reads objects, as package connect does.
 	Connect func(context.Context, fwk.Handle) (cache.Source, error)
 	// TopologyManager enables writing the status of the ClusterNetworkTopology; nil enables it.
 	TopologyManager *bool
 	// Clock is the time; nil means the real one.
 	Clock clock.WithTicker
-	// Leading says whether this process schedules or is a standby; nil means that it schedules.
+	// Leading returns whether this process schedules; false is a standby. nil means that it schedules.
 	Leading func() bool
-	// Settle is how long changes of a gang are gathered before its status is written; 0 means 300 ms, negative
-	// means no delay.
+	// Settle is how long changes of a gang are gathered before its status is written; 0 means 300 ms, negative means no delay.
 	Settle time.Duration
-	// Busy says whether bindings are in progress. Status updates of gangs and quotas wait for them. nil means
-	// never.
+	// Busy returns whether bindings are in progress. Status updates of gangs and quotas wait for them. nil means never.
 	Busy func() bool
-	// Unanswered says whether the API server did not answer the binding of this cycle, so the node is fine. nil
-	// means never.
+	// Unanswered returns whether the binding of this cycle failed because the API server did not answer, so that the node is not the cause.
+	// nil means never.
 	Unanswered func(fwk.CycleState) bool
 	// Writers is how many requests an eviction sends at a time; 0 means 16. With 1 their order is fixed.
 	Writers int
-	// ListenerRatio is the ratio of waiting members to tried members from which the queue asks only the tried ones about
-	// an event; 0 means 16. It affects speed only.
+	// ListenerRatio is the ratio of pending members to listeners from which the queue calls hints only for listeners; 0 means 16. It affects
+	// only speed.
 	ListenerRatio int
 	// NoGangStatus disables writing the status of gangs.
 	NoGangStatus bool
@@ -92,10 +90,10 @@ type Trial struct {
 	Attempt *place.Attempt
 	Found   place.Outcome
 	Refusal *place.Refusal
-	partial bool // it covers only some members that may start; others may find a plan
+	partial bool // there are other choices of members, which may have a plan
 }
 
-// Shared is what the profiles of one process share.
+// Shared is the state that the profiles of one process share.
 type Shared struct {
 	Cache  *cache.Cache
 	Writer *status.Writer
@@ -107,21 +105,21 @@ type Shared struct {
 	handle      fwk.Handle // of the first profile: queue and waiting pods are the same for all
 	teller      *status.Reporter
 	victims     departure.Victims
-	retries     wake.Registry // groups that wait for something to change
+	retries     wake.Registry // unschedulable groups, to be retried by events
 	listeners   listeners
-	narrowing   atomic.Bool // every pod that may receive events passes a Gate
+	narrowing   atomic.Bool // see Complete
 	allocations allot.Allocations
 	quotas      *elasticquota.Manager
-	// Pods without a gang that no event retries. delayed wait for groups that were partially bound at the start,
-	// keptOff wait for a reserved node.
-	delayed, keptOff memo.Map[string, *v1.Pod]
+	// Pods without a gang that no event retries. delayed wait for groups that were partially bound at the start, podsKeptOffNodes for
+	// reserved nodes.
+	delayed, podsKeptOffNodes memo.Map[string, *v1.Pod]
 	// Groups that are retried only to update their message.
 	renewals memo.Map[gang.Ref, struct{}]
-	// Groups whose nodes are free but whose quotas wait for a pod to terminate, with the tried pod.
+	// Groups whose reserved nodes are free and whose quotas suffice only after pods have terminated, with the representative.
 	awaitingQuota memo.Map[gang.Ref, string]
 	// Nominations that do not count in the current cycle, with their nodes.
 	suspended memo.Map[*v1.Pod, string]
-	// resume is called once, when all objects were seen and all profiles exist.
+	// resumeFuncs are called once, when all objects were listed and all profiles exist.
 	resumeFuncs []func()
 	resumeOnce  sync.Once
 }
@@ -130,14 +128,14 @@ type Shared struct {
 type Plugin struct {
 	*Shared
 	args           atomic.Pointer[config.Args]
-	first          bool // the shared parts use its arguments
+	first          bool // it is the first profile, whose arguments Shared uses
 	profile        framework.Framework
 	planner        *place.Planner
 	Preemptor      *preempt.Preemptor   // evicts for gangs
-	ownsPreemption bool                 // DefaultPreemption asks Muster
-	claimReleaser  fwk.PostFilterPlugin // releases claims that keep a pod from free capacity; nil if none does
+	ownsPreemption bool                 // replacePreemption was called
+	claimReleaser  fwk.PostFilterPlugin // DynamicResources, which releases unused claims; nil if the profile does not run it at PostFilter
 	hasGate        bool                 // the profile runs the Gate
-	gateComplete   bool                 // and every pod that may receive events passes it
+	gateComplete   bool                 // the profile runs the Gate and no unknown PreEnqueue plugin
 	addedPlugins   func() []fwk.Plugin
 	checks         []Checker
 }
@@ -160,7 +158,7 @@ var (
 // Name implements fwk.Plugin.
 func (p *Plugin) Name() string { return Name }
 
-// Rooms are the parts of other plugins of the process that must know gangs and their plans.
+// Rooms are the shared states of the plugins DeviceShare and ElasticQuota.
 type Rooms struct {
 	Devices *deviceshare.Room
 	Quotas  *elasticquota.Manager
@@ -176,14 +174,14 @@ type Profile struct {
 	Ended <-chan struct{} // closed when the process ends
 }
 
-// Profile returns the plugin of a profile; nil if there is none. It exists once the scheduler is made.
+// Profile returns the plugin of the profile with this name; nil if there is none.
 func (s *Shared) Profile(name string) *Plugin { return s.profiles[name] }
 
-// ChecksProgress says whether an eviction waits to check the progress of a member, by the real clock.
+// ChecksProgress returns whether an eviction polls a member that is neither at Permit nor bound. It polls by the real clock.
 func (s *Shared) ChecksProgress() bool { return s.victims.Polls() }
 
-// Template is equal for pods that an attempt treats alike.
+// Template returns a text that is equal for pods that an attempt treats alike.
 func (p *Plugin) Template(pod *v1.Pod) string { return p.planner.Template(pod) }
 
-// IsMember says whether a pod belongs to a gang.
+// IsMember returns whether a pod belongs to a gang.
 func IsMember(pod *v1.Pod) bool { return !source.GangOf(pod).IsZero() }

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// PostFilter evicts for a whole gang and reserves nodes. It answers for every member, so DefaultPreemption never
+// PostFilter evicts pods for a whole gang, and reserves nodes for it. It returns a result for every member, so that DefaultPreemption never
 // evicts for a single member.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, m fwk.NodeToStatusReader) (
 	*fwk.PostFilterResult, *fwk.Status,
@@ -39,20 +39,20 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		p.teller.Siblings(pod, o.message, status.PreemptionWaits)
 		// Repeated: the API may still clear the nomination of a reservation dropped before.
 		seat := p.Cache.Seat(pod)
-		return answer(fwk.UnschedulableAndUnresolvable, seat.Node, representativeMessage(o.message, o.attempt, status.PreemptionWaits))
+		return postFilterResult(fwk.UnschedulableAndUnresolvable, seat.Node, representativeMessage(o.message, o.attempt, status.PreemptionWaits))
 	case *unschedulable:
 		return p.evictFor(ctx, o, pod)
 	}
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
-// evictFor evicts for an unschedulable gang. If no eviction helps, it records and reports why.
+// evictFor evicts pods for an unschedulable gang. If no eviction helps, it records and reports why.
 func (p *Plugin) evictFor(ctx context.Context, c *unschedulable, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
 	a := c.attempt
 	if c.cause.By != gang.Quota && !c.quotaLater {
 		p.setPassed(pod, true)
 	}
-	ran := p.Meter.Runs()
+	runsBefore := p.Meter.Runs()
 	node, preemption := "", status.PreemptionNone
 	if c.cause.By != gang.Veto {
 		node, preemption = p.Preemptor.Evict(ctx, a, pod, c.others...)
@@ -60,7 +60,7 @@ func (p *Plugin) evictFor(ctx context.Context, c *unschedulable, pod *v1.Pod) (*
 	if c.untried && (preemption == status.PreemptionNoVictims || preemption == status.PreemptionNoHelp) {
 		preemption = status.PreemptionUntried
 	}
-	p.Meter.Ran(a.Group.Key, ran)
+	p.Meter.Ran(a.Group.Key, runsBefore)
 	p.Meter.Refused(a, c.refusal)
 	if p.retries.RecordedPod(a.Group.Key) != "" && (!c.renewal || node != "") {
 		p.Meter.TriedAgain(node != "")
@@ -79,23 +79,23 @@ func (p *Plugin) evictFor(ctx context.Context, c *unschedulable, pod *v1.Pod) (*
 		c.message.Sentence = "Pods are evicted for the gang; nodes are reserved for it until these pods have terminated."
 	}
 	p.teller.Siblings(pod, c.message, preemption)
-	return answer(code, node, representativeMessage(c.message, a, preemption))
+	return postFilterResult(code, node, representativeMessage(c.message, a, preemption))
 }
 
-// representativeMessage is PostFilter's message for the tried member.
-func representativeMessage(said status.Explained, a *place.Attempt, came status.Preemption) string {
-	return said.ForRepresentative(came, a.Group.Held, len(a.Group.Pending))
+// representativeMessage returns PostFilter's message for the representative.
+func representativeMessage(message status.Explained, a *place.Attempt, preemption status.Preemption) string {
+	return message.ForRepresentative(preemption, a.Group.Held, len(a.Group.Pending))
 }
 
-// releaseClaims lets DynamicResources release a claim that keeps a pod without a gang from starting, as after
-// DefaultPreemption in kube-scheduler. The claim is unused, or was made by an earlier cycle for extended resources.
-// Then the pod is retried without an eviction. It returns nil if there is nothing to release.
+// releaseClaims has DynamicResources release a ResourceClaim that keeps a pod without a gang from starting. The claim is unused, or an
+// earlier cycle made it for extended resources. If a claim is released, the pod is retried without an eviction, and the status says so;
+// else it is nil.
 func (p *Plugin) releaseClaims(ctx context.Context, state fwk.CycleState, pod *v1.Pod, m fwk.NodeToStatusReader) *fwk.Status {
 	if p.claimReleaser == nil {
 		return nil
 	}
 	if _, err := state.Read(fwk.StateKey(p.claimReleaser.Name())); err != nil {
-		return nil // it was not asked
+		return nil // DynamicResources did not run in this cycle
 	}
 	_, s := p.claimReleaser.PostFilter(ctx, state, pod, m)
 	if !s.IsRejected() || len(s.Reasons()) == 0 {
@@ -106,7 +106,7 @@ func (p *Plugin) releaseClaims(ctx context.Context, state fwk.CycleState, pod *v
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.Reasons()...)
 }
 
-// findClaimReleaser returns the profile's DynamicResources if it is enabled at PostFilter.
+// findClaimReleaser returns the profile's DynamicResources if it is enabled at PostFilter, else nil.
 func findClaimReleaser(profile framework.Framework) fwk.PostFilterPlugin {
 	isDRA := func(pl schedulerconfig.Plugin) bool { return pl.Name == names.DynamicResources }
 	if !slices.ContainsFunc(profile.ListPlugins().PostFilter.Enabled, isDRA) {
@@ -120,7 +120,7 @@ func findClaimReleaser(profile framework.Framework) fwk.PostFilterPlugin {
 	return nil
 }
 
-// explain returns why an attempt found no plan, and completes why. The message stays stable for a while.
+// explain returns the message why an attempt found no plan, as steadyMessage allows, and sets further fields of why.
 func (p *Plugin) explain(ctx context.Context, c *unschedulable, representative *v1.Pod, why *gang.Obstacle) status.Explained {
 	message := c.message
 	if c.refusal != nil {
@@ -138,12 +138,12 @@ func (c *unschedulable) trial(p *Plugin) Trial {
 	return Trial{Plugin: p, Attempt: c.attempt, Refusal: c.refusal, partial: c.partial}
 }
 
-// shortage interprets the refusal of an attempt.
+// shortage returns the cause of an attempt's refusal.
 func (p *Plugin) shortage(ctx context.Context, a *place.Attempt, r *place.Refusal) place.Shortage {
 	return a.Shortage(ctx, r, p.Preemptor.May(a) == preempt.Evicts)
 }
 
-// Shortage interprets the refusal of the trial, as users see it.
+// Shortage returns the cause of the trial's refusal for users. Never is nil if other choices of members may have a plan.
 func (t Trial) Shortage(ctx context.Context) place.Shortage {
 	s := t.shortage(ctx, t.Attempt, t.Refusal)
 	if t.partial {
@@ -152,7 +152,7 @@ func (t Trial) Shortage(ctx context.Context) place.Shortage {
 	return s
 }
 
-// causeOf returns what prevented an attempt.
+// causeOf returns the refusal of an attempt for the gang book; nil is a plugin's failure.
 func causeOf(r *place.Refusal) gang.Obstacle {
 	switch {
 	case r == nil: // a plugin failed
@@ -163,29 +163,29 @@ func causeOf(r *place.Refusal) gang.Obstacle {
 	return gang.Obstacle{By: gang.Plan, Plugins: r.Plugins, Evictable: true}
 }
 
-// answer is PostFilter's answer to the tried member. node is its reserved node, or "".
-func answer(code fwk.Code, node, says string) (*fwk.PostFilterResult, *fwk.Status) {
+// postFilterResult returns the results of PostFilter. node is the pod's reserved node, which becomes its nominated node; "" is none.
+func postFilterResult(code fwk.Code, node, message string) (*fwk.PostFilterResult, *fwk.Status) {
 	if node == "" {
-		return nil, fwk.NewStatus(code, says)
+		return nil, fwk.NewStatus(code, message)
 	}
-	return framework.NewPostFilterResultWithNominatedNode(node), fwk.NewStatus(code, says)
+	return framework.NewPostFilterResultWithNominatedNode(node), fwk.NewStatus(code, message)
 }
 
-// dropPlan drops a plan because a member's own node rejected it. The node is not avoided if the next attempt knows
-// the cause, or if the cause is a leftover claim, which the next attempt deletes.
-func (p *Plugin) dropPlan(pod *v1.Pod, node string, refused *fwk.Status, sees func(*cache.Group) bool) {
+// dropPlan drops a group's plan because a plugin rejected a member on its assigned node. The next plan avoids the node, except in three
+// cases: the cause is a leftover claim, a limit is remembered, or detected returns true (the next attempt detects the cause).
+func (p *Plugin) dropPlan(pod *v1.Pod, node string, refused *fwk.Status, detected func(*cache.Group) bool) {
 	group, refusal := p.Cache.Group(pod)
 	if refusal.Exists() {
 		return
 	}
 	p.Cache.Handle(gang.Dropped{
 		Group: group.Key, Node: node, Why: fmt.Sprintf("member %s was rejected on %s", convert.PodKey(pod), node),
-		Learned: p.allocations.RecordLeftover([]*v1.Pod{pod}) || p.planner.Limit(group, pod, node, refused) || sees(group),
+		Learned: p.allocations.RecordLeftover([]*v1.Pod{pod}) || p.planner.Limit(group, pod, node, refused) || detected(group),
 	})
 }
 
-// holdCapacity holds the free capacity for a gang whose turn it is, in a domain that can take the whole gang later.
-// It returns a description of the hold, or "".
+// holdCapacity holds the free capacity of a domain for a starving gang, if the domain can take the whole gang later. It returns a
+// description of the hold for messages, or "".
 func (p *Plugin) holdCapacity(ctx context.Context, a *place.Attempt) string {
 	if !a.Group.Starving || !a.CapacityKnown() {
 		return ""

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// stateKey is where PreFilter stores the outcome for Filter and PostFilter.
+// stateKey is the key under which PreFilter stores the outcome for Filter and PostFilter.
 const stateKey fwk.StateKey = "muster.sh/" + Name
 
 // outcome is the result of a member's cycle: a *delayed, *assigned, *reserving or *unschedulable. PreFilter stores
@@ -27,9 +27,9 @@ const stateKey fwk.StateKey = "muster.sh/" + Name
 type outcome interface{ fwk.StateData }
 
 type (
-	// delayed is for a pod that must wait without an attempt.
+	// delayed is for a pod that must wait, without a search for a plan.
 	delayed struct{ why string }
-	// assigned is for a member that goes to its node.
+	// assigned is for a member with a node in a confirmed plan.
 	assigned struct{ node string }
 	// reserving is for a gang that waits for its victims to terminate.
 	reserving struct {
@@ -39,18 +39,18 @@ type (
 	// unschedulable is for a gang without a plan.
 	unschedulable struct {
 		attempt    *place.Attempt
-		refusal    *place.Refusal   // of the attempt; nil if a plugin failed, or nothing was planned
-		cause      gang.Obstacle    // a plan, a plugin everywhere, quotas, or a check
-		message    status.Explained // the message, unless PostFilter knows more
-		quotaLater bool             // quotas may admit other members once other quotas were served
-		renewal    bool             // it was retried only to update its message
+		refusal    *place.Refusal   // the attempt's refusal; nil if a plugin failed, or no plan was searched
+		cause      gang.Obstacle    // what prevents the gang: no plan, a plugin on all nodes, quotas, or a check
+		message    status.Explained // unless PostFilter has a better one
+		quotaLater bool             // some members wait for their turn
+		renewal    bool             // retried only for its message
 		choices
 	}
-	// choices is the result of several choices of a gang's members that quotas admit.
+	// choices is the result of planning several choices of a gang's members that quotas admit.
 	choices struct {
-		others       []*place.Attempt // for other choices, for which pods may be evicted too
-		partial      bool             // the obstacle does not hold for all choices
-		alternatives *alternatives    // of all choices; nil if there is only one
+		others       []*place.Attempt // attempts of other choices, for which pods may be evicted, too
+		partial      bool             // other choices may have another cause
+		alternatives *alternatives    // the causes of all choices; nil if there is only one choice
 		untried      bool             // more choices exist than were tried
 	}
 )
@@ -68,7 +68,7 @@ func outcomeOf(state fwk.CycleState) outcome {
 	return nil
 }
 
-// PreFilter gives a member the node of its plan. The representative makes the plan for its group.
+// PreFilter restricts a member to the node of its plan. Without a plan, the representative's cycle searches one for the whole group.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (
 	*fwk.PreFilterResult, *fwk.Status,
 ) {
@@ -91,8 +91,8 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		if !p.Cache.AnyPlaces() {
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
-		if off := p.planner.ClosedDomains(pod); off != nil { // it would have to be evicted again for the gang that it was evicted for
-			state.Write(offKey, off)
+		if closed := p.planner.ClosedDomains(pod); closed != nil { // it would have to be evicted again for the gang that it was evicted for
+			state.Write(closedKey, closed)
 		}
 		return nil, nil // Filter keeps it off reserved nodes
 	}
@@ -113,7 +113,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 // PreFilterExtensions implements fwk.PreFilterPlugin; assignments do not change with pods.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// findNode returns the outcome of a member's cycle. It reads the gang from one consistent view.
+// findNode returns the outcome of a member's cycle: it takes the member's node assignment, or searches a plan for the group.
 func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) outcome {
 	self := convert.PodKey(pod)
 	view := p.Cache.View(pod)
@@ -127,7 +127,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	case view.Seat.Confirmed && view.Seat.Node != "":
 		return takeAssignment(view.Seat, "")
 	case !view.Admitted: // PreEnqueue is no hard gate: pods from the backoff queue bypass it
-		if p.retries.RecordedPod(view.Key) == self { // a sibling says nothing about its group
+		if p.retries.RecordedPod(view.Key) == self { // other members do not matter for the recorded refusal
 			p.forgetRefusal(view.Key)
 		}
 		return &delayed{view.Why}
@@ -143,7 +143,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 		return &delayed{releaseMessage(claim)}
 	}
 	p.Cache.Handle(gang.PlanSearched{Pod: self})
-	began, ran := time.Now(), p.Meter.Runs()
+	began, runsBefore := time.Now(), p.Meter.Runs()
 	newAttempt := func() *place.Attempt { return p.planner.NewAttempt(group, nodes, p.avoid(group)) }
 	a := newAttempt()
 	var o outcome
@@ -163,12 +163,12 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 		r.renewal = renewal
 	}
 	_, planned := o.(*assigned)
-	p.Meter.Attempt(group.Key, planned, time.Since(began), ran)
+	p.Meter.Attempt(group.Key, planned, time.Since(began), runsBefore)
 	p.activateDelayed()
 	return o
 }
 
-// cannotBePlanned returns the outcome for a member whose group cannot be planned at all.
+// cannotBePlanned records that a member's group cannot be planned (view.Refusal), drops its reservation, and returns the cycle's outcome.
 func (p *Plugin) cannotBePlanned(pod *v1.Pod, view cache.View) outcome {
 	why := view.Refusal.String()
 	p.forgetRefusal(view.Key)
@@ -181,20 +181,21 @@ func (p *Plugin) cannotBePlanned(pod *v1.Pod, view cache.View) outcome {
 	return &delayed{why}
 }
 
-// avoid returns the nodes that the group must not use, or nil. These nodes rejected an assigned member, or hold a
-// victim that did not terminate in time.
+// avoid returns a function that returns whether a group must not use a node; nil if it may use all. Such a node rejected an assigned
+// member, or has a victim that did not terminate in time.
 func (p *Plugin) avoid(group *cache.Group) place.Avoid {
-	stuck := p.victims.Avoid(group.Key)
+	hasOverdueVictim := p.victims.Avoid(group.Key)
 	if len(group.Avoid) == 0 {
-		return stuck
+		return hasOverdueVictim
 	}
 	return func(n fwk.NodeInfo) bool {
 		_, refused := group.Avoid[n.Node().Name]
-		return refused || stuck != nil && stuck(n)
+		return refused || hasOverdueVictim != nil && hasOverdueVictim(n)
 	}
 }
 
-// tryPlan searches a plan for the whole group and puts it into the book.
+// tryPlan runs the checks and the quota check, searches a plan for the group, and records it. It returns the outcome for pod, the
+// representative.
 func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) outcome {
 	if c := p.runChecks(ctx, a); c != nil {
 		return c
@@ -242,7 +243,7 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) out
 	return takeAssignment(p.Cache.Seat(pod), "the gang is planned without this member: there is no free capacity for it")
 }
 
-// planMessage describes a refusal in the words of the documentation, or the failure of a plugin.
+// planMessage returns the message for a refusal, or for a plugin's failure if err is not nil.
 func planMessage(refusal *place.Refusal, err error) status.Explained {
 	if err != nil {
 		return status.Explained{Text: err.Error()}
@@ -250,8 +251,8 @@ func planMessage(refusal *place.Refusal, err error) status.Explained {
 	return status.Explained{Text: status.NoPlan(refusal, status.Limit)}
 }
 
-// steadyMessage returns the message for an unschedulable group. A message that changes too often is delayed: the
-// representative is retried when the new one may be shown.
+// steadyMessage returns the message to show for an unschedulable group: why, or the previous message if messages change too often. Then the
+// representative is retried when the new message may be shown.
 func (p *Plugin) steadyMessage(group gang.Ref, why status.Explained, representative *v1.Pod) status.Explained {
 	message, delay := p.teller.Refused(group, why)
 	if delay > 0 {
@@ -264,8 +265,8 @@ func (p *Plugin) steadyMessage(group gang.Ref, why status.Explained, representat
 	return message
 }
 
-// takeAssignment sends a member to its node in a confirmed plan. Without a node, or before its turn, the member
-// waits.
+// takeAssignment returns the outcome of a member in a confirmed plan: assigned to its node. Without a node (for the reason noNode), or if
+// other members must be bound first, the member is delayed.
 func takeAssignment(seat gang.NodeAssignment, noNode string) outcome {
 	switch {
 	case seat.Node == "":
@@ -276,11 +277,10 @@ func takeAssignment(seat gang.NodeAssignment, noNode string) outcome {
 	return &assigned{seat.Node}
 }
 
-// tryReserved carries a reservation out if its nodes are free and its quotas suffice. It keeps waiting while
-// victims terminate. It returns nil if the group must be planned again, because constraints, nodes or quotas
-// changed.
-//
-// Devices may be released between the two checks. So a reservation is checked once more before it is dropped.
+// tryReserved confirms a group's reservation if its nodes are free and its quotas suffice, and returns the outcome for pod. While victims
+// terminate, the outcome is reserving. If the reservation is not valid any more, tryReserved drops it and returns nil: the group must be
+// planned again. If taken nodes are the cause, it first tries once more with newAttempt (nil is no second try): devices may be released
+// between the two checks of one try.
 func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod, newAttempt func() *place.Attempt) outcome {
 	lost := cmp.Or(a.Missing(), place.BrokenConstraint(a.Group, a.Net.Tree))
 	if lost == "" {
@@ -303,7 +303,7 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 			return takeAssignment(p.Cache.Seat(pod), "the gang's reserved nodes are assigned to other members")
 		}
 		leaving := p.victims.Leaving(a, p.options.Clock.Now())
-		settled, terminating := a, leaving.Any() // after the release of their devices
+		settled, terminating := a, leaving.Any() // settled is the attempt after terminated pods have released their devices
 		if released, err := a.AfterRelease(ctx); released != nil && err == nil {
 			settled, terminating = released, true
 		}
@@ -331,7 +331,7 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 	return nil
 }
 
-// dropReservation gives up the reservation of an attempt's group, and tells each of its gangs why.
+// dropReservation drops the reservation of an attempt's group, and publishes an event with the reason for each of its gangs.
 func (p *Plugin) dropReservation(a *place.Attempt, why string) {
 	p.victims.Abandon(a.Group.Key)
 	p.Cache.Forget(a.Group.Key, why)
@@ -340,7 +340,7 @@ func (p *Plugin) dropReservation(a *place.Attempt, why string) {
 	}
 }
 
-// recordObstacle records and publishes why a group has no plan.
+// recordObstacle records in the gang book why a group has no plan.
 func (p *Plugin) recordObstacle(group gang.Ref, why gang.Obstacle) {
 	p.Cache.Handle(gang.Unschedulable{Group: group, Refusal: why})
 }

@@ -11,10 +11,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Less implements QueueSort. It orders by priority, then the gang's first creation (for other pods the queueing
-// time), then gang and rank, so that members stay together.
+// Less implements QueueSort: it returns whether a is before b in the queue. The order is by priority, then by creation of the gang, then
+// gang and rank, so that members of a gang are adjacent. Pods without a gang have the time of queueing instead of a creation.
 func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool { return p.order(a).Before(p.order(b)) }
 
+// order returns the position of a pod in the queue.
 func (p *Plugin) order(e fwk.QueuedEntityInfo) cache.Order {
 	if q, ok := e.(*framework.QueuedPodInfo); ok && !source.GangOf(q.Pod).IsZero() {
 		return p.Cache.Order(q.Pod)
@@ -22,8 +23,8 @@ func (p *Plugin) order(e fwk.QueuedEntityInfo) cache.Order {
 	return cache.Order{Created: e.GetTimestamp(), Priority: e.GetPriority()}
 }
 
-// SignPod makes members unsignable: a node hint for one member would contradict the plan. Pods with attraction are
-// unsignable too, because each binding changes the scores of the next pod.
+// SignPod implements fwk.SignPlugin. It forbids to reuse results for members, which follow their plan. It also does for pods with a
+// network-topology-selector, because each bound pod changes the scores for the next one.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if !source.GangOf(pod).IsZero() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a gang are assigned to nodes by their plan")

@@ -21,37 +21,37 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// quotaRoom adapts the room of quotas to the victim search.
-type quotaRoom struct{ *elasticquota.Manager }
+// quotaChecks implements preempt.Quotas with the Manager of the plugin ElasticQuota.
+type quotaChecks struct{ *elasticquota.Manager }
 
-func (q quotaRoom) SearchVictims(group *cache.Group, within time.Duration) preempt.VictimSearch {
+func (q quotaChecks) SearchVictims(group *cache.Group, within time.Duration) preempt.VictimSearch {
 	if c := q.Manager.SearchVictims(group, within); c != nil {
 		return c
 	}
 	return nil
 }
 
-func (q quotaRoom) SearchOverdueVictims(group *cache.Group) preempt.VictimSearch {
+func (q quotaChecks) SearchOverdueVictims(group *cache.Group) preempt.VictimSearch {
 	if c := q.Manager.SearchOverdueVictims(group); c != nil {
 		return c
 	}
 	return nil
 }
 
-func (q quotaRoom) Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool {
+func (q quotaChecks) Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool {
 	why, soon := q.Manager.ReservationExceeds(group, leaves)
 	return why == nil || soon
 }
 
-func (q quotaRoom) Revision() uint64 { return q.Manager.Revision() }
+func (q quotaChecks) Revision() uint64 { return q.Manager.Revision() }
 
-// Quotas lists the state of all quotas; nil if there are none.
+// Quotas returns the state of all quotas; nil if there are none.
 func (s *Shared) Quotas() []elasticquota.Quota { return s.quotas.Quotas() }
 
-// QuotaCure says what would let the quotas admit the group; "" if they admit it.
+// QuotaCure returns a text for users: what would let the quotas admit the group; "" if they admit it.
 func (s *Shared) QuotaCure(group *cache.Group) string { return s.quotas.Remedy(group) }
 
-// connectQuotas connects the room of quotas with the gangs.
+// connectQuotas connects the plugin ElasticQuota with gangs.
 func (s *Shared) connectQuotas(room *elasticquota.Manager) {
 	s.quotas = room
 	room.Connect(&quotaCluster{Shared: s}, s.options.Clock, min(elasticquota.Settle, max(0, 4*s.options.Settle)))
@@ -60,7 +60,7 @@ func (s *Shared) connectQuotas(room *elasticquota.Manager) {
 // quotaCluster implements elasticquota.Cluster.
 type quotaCluster struct {
 	*Shared
-	limits atomic.Uint64 // of the quotas, at the last retry for them
+	limits atomic.Uint64 // elasticquota.Manager.TreeVersion at the last retry of all leaders
 }
 
 func (c *quotaCluster) Place(pod *v1.Pod) elasticquota.Place {
@@ -84,6 +84,7 @@ func (c *quotaCluster) Open() bool { return c.Cache.Open() }
 
 func (c *quotaCluster) Note(n cache.Note) { c.teller.Note(n) }
 
+// Hear implements elasticquota.Events: it retries the gangs and pods that the event may help, or drops reservations.
 func (c *quotaCluster) Hear(e elasticquota.Event) {
 	switch e.Kind {
 	case elasticquota.Begins:
@@ -109,8 +110,8 @@ func (c *quotaCluster) Hear(e elasticquota.Event) {
 	}
 }
 
-// retryEvicting retries the gangs and pods for which more pods may be evicted. waits is by their names in the
-// quotas' book.
+// retryEvicting retries gangs and pods for which more pods may be evicted than before. waits has one pod of each by elasticquota.GangName.
+// Of gangs only the leaders are retried.
 func (s *Shared) retryEvicting(waits map[string]*v1.Pod) {
 	var leaders []string
 	// Also gangs that no eviction helped before.
@@ -143,8 +144,8 @@ func (c *quotaCluster) Patch(ctx context.Context, resource schema.GroupVersionRe
 	return c.Writer.Patch(ctx, resource, namespace, name, patch, sub)
 }
 
-// missingQuota says what the quotas lack for a group whose nodes are free, and whether waiting helps. The group is
-// registered for a retry before the question, so no release is missed.
+// missingQuota returns why the quotas do not allow a group's reservation, nil if they do, and whether they will after pods have terminated
+// (waits). Then the group is registered for a retry, with pod as its representative.
 func (p *Plugin) missingQuota(group *cache.Group, pod *v1.Pod) (why *elasticquota.Explanation, waits bool) {
 	p.awaitingQuota.Add(group.Key, convert.PodKey(pod))
 	if why, waits = p.quotaShortage(group); !waits {
@@ -153,11 +154,12 @@ func (p *Plugin) missingQuota(group *cache.Group, pod *v1.Pod) (why *elasticquot
 	return why, waits
 }
 
+// quotaShortage is missingQuota without the registration.
 func (s *Shared) quotaShortage(group *cache.Group) (why *elasticquota.Explanation, waits bool) {
 	return s.quotas.ReservationExceeds(group, s.victims.TerminatesFor(group.Key, s.options.Clock.Now()))
 }
 
-// retryAwaiting retries the groups whose quotas suffice now.
+// retryAwaiting retries the groups in s.awaitingQuota whose quotas need not wait for terminating pods any more.
 func (s *Shared) retryAwaiting() {
 	for key, pod := range s.awaitingQuota.All() {
 		group, refusal := s.Cache.GroupOf(key)
@@ -172,7 +174,7 @@ func (s *Shared) retryAwaiting() {
 	}
 }
 
-// dropReservations drops the reservations of members' groups whose quota was lowered or became invalid.
+// dropReservations drops the reservations of these pods, or of the groups of these members, because their quota does not allow them.
 func (s *Shared) dropReservations(members []*v1.Pod) {
 	s.Writer.Do("places that a quota does not allow", func(context.Context) error {
 		for _, pod := range members {
@@ -188,8 +190,7 @@ func (s *Shared) dropReservations(members []*v1.Pod) {
 	})
 }
 
-// setPassed tells the quotas whether the pod, or the group of its gang, cannot start now for other reasons than
-// quota.
+// setPassed records in the quotas whether a pod, or the group of its gang, cannot start now for a reason other than quota.
 func (s *Shared) setPassed(pod *v1.Pod, passed bool) {
 	switch gangRef := source.GangOf(pod).Whole(); {
 	case !s.quotas.Active():
@@ -202,10 +203,10 @@ func (s *Shared) setPassed(pod *v1.Pod, passed bool) {
 	}
 }
 
-// RevokesLater says whether a pod is to be evicted for a quota if nothing changes for a while.
+// RevokesLater returns whether a quota becomes overdue soon if nothing changes, so that its pods may be evicted.
 func (s *Shared) RevokesLater() bool { return s.quotas.RevokesLater() }
 
-// retryAdmitted retries the pods that quotas rejected and would admit now. may filters groups.
+// retryAdmitted retries pods without a gang that quotas would now admit, and groups that quotas rejected and for which may returns true.
 func (s *Shared) retryAdmitted(may func(*cache.Group) bool) {
 	if pods := s.quotas.Waiting(); len(pods) > 0 {
 		s.handle.Activate(klog.Background(), pods)
@@ -227,8 +228,8 @@ func (s *Shared) retryAdmitted(may func(*cache.Group) bool) {
 	s.retry(admitted)
 }
 
-// admittedChoices returns one attempt for each choice of members that the quotas admit. If there is none, it
-// returns the outcome of the cycle, with an attempt for the needed members: pods may be evicted for them.
+// admittedChoices returns one attempt for each choice of members that the quotas admit. If there is none, it returns the outcome of the
+// cycle. That has attempts for minimal choices of members, for which pods may be evicted.
 func (p *Plugin) admittedChoices(ctx context.Context, a *place.Attempt) (choices []*place.Attempt, c *unschedulable) {
 	admits, why := p.quotas.Admit(a.Group)
 	if why != nil {
@@ -256,7 +257,7 @@ func (p *Plugin) admittedChoices(ctx context.Context, a *place.Attempt) (choices
 	return nil, c
 }
 
-// overQuota returns the outcome of a cycle that quotas end.
+// overQuota returns the outcome of a cycle in which the quotas do not admit the group.
 func (p *Plugin) overQuota(a *place.Attempt, why *elasticquota.Explanation) *unschedulable {
 	return &unschedulable{
 		message: status.Explained{Sentence: why.Sentence, Text: why.Text, Never: why.Never}, attempt: a,
@@ -264,11 +265,11 @@ func (p *Plugin) overQuota(a *place.Attempt, why *elasticquota.Explanation) *uns
 	}
 }
 
-// maxBestNodes limits the nodes that are planned on, in total, for several choices.
+// maxBestNodes bounds the nodes of all attempts together in bestTrial.
 const maxBestNodes = 160_000
 
-// bestTrial returns the first choice with which most members start, and all trials. Without a plan it returns the
-// first choice. It tries at least two. The error is that of a plugin.
+// bestTrial plans the choices, and returns the first trial with the most members in its plan, and all trials. If no choice has a plan, it
+// returns the first choice's trial. It plans at least two choices. The error is a plugin's failure.
 func (p *Plugin) bestTrial(ctx context.Context, choices []*place.Attempt) (best Trial, tries []Trial, err error) {
 	for i, a := range choices {
 		if len(best.Found.Places) >= len(a.Group.Pending) {
@@ -288,12 +289,12 @@ func (p *Plugin) bestTrial(ctx context.Context, choices []*place.Attempt) (best 
 	return best, tries, nil
 }
 
-// maxFewestNodes limits the nodes that are searched, in total, for choices with evictions.
+// maxFewestNodes bounds the nodes of all attempts together in minimalTrials.
 const maxFewestNodes = 16_000
 
-// minimalTrials returns attempts for minimal choices of members for which quotas allow evictions. Choices within
-// the attempts of except are left out. all says that no other choice may ever start. later are choices that quotas
-// do not admit now, so that no pod may be evicted for them.
+// minimalTrials plans minimal choices of members, and returns a trial for each one. Choices that are part of an attempt in except are left
+// out. later are choices that the quotas do not admit now, and for which no eviction helps. all says that no other choice can start as long
+// as the quotas do not change.
 func (p *Plugin) minimalTrials(ctx context.Context, a *place.Attempt, except []*place.Attempt) (
 	trials []Trial, later [][]gang.Member, all bool,
 ) {
@@ -328,11 +329,10 @@ func (p *Plugin) minimalTrials(ctx context.Context, a *place.Attempt, except []*
 	return trials, later, all
 }
 
-// maxSets limits the sets of gangs that quotas are asked about.
+// maxSets bounds the sets of gangs that gangSets returns.
 const maxSets = 16
 
-// gangSets returns the group restricted to each set of gangs that may start alone, as far as quotas distinguish
-// them.
+// gangSets returns the group restricted to each set of gangs that may start alone. Of sets that are equal for the quotas it returns one.
 func (s *Shared) gangSets(group *cache.Group) []*cache.Group {
 	return group.Sets(maxSets, func(restricted *cache.Group) string {
 		pods, templates := []*v1.Pod{}, map[cache.Template]int{}
@@ -346,7 +346,7 @@ func (s *Shared) gangSets(group *cache.Group) []*cache.Group {
 	})
 }
 
-// admittedSet returns the group restricted to a set of gangs that quotas admit; nil if there is none, or no choice.
+// admittedSet returns the group restricted to a set of gangs that quotas admit; nil if there is none, or if the group needs all its gangs.
 func (s *Shared) admittedSet(group *cache.Group) *cache.Group {
 	if !group.Choice.Any() {
 		return nil
@@ -359,12 +359,12 @@ func (s *Shared) admittedSet(group *cache.Group) *cache.Group {
 	return nil
 }
 
-// wouldAdmit says whether quotas would admit the group or a set of its gangs.
+// wouldAdmit returns whether quotas would admit the group or a set of its gangs.
 func (s *Shared) wouldAdmit(group *cache.Group) bool {
 	return s.quotas.WouldAdmit(group) || s.admittedSet(group) != nil
 }
 
-// allPending says whether all members are pending in the group.
+// allPending returns whether all members are pending in the group.
 func allPending(members []gang.Member, group *cache.Group) bool {
 	return !slices.ContainsFunc(members, func(m gang.Member) bool { return !group.IsPending(m.Pod) })
 }
@@ -376,14 +376,14 @@ func attempts(trials []Trial) (all []*place.Attempt) {
 	return all
 }
 
-// noChoice returns the outcome of a cycle in which no admitted choice of members has a plan. It also considers
-// minimal choices that need evictions. untried says that more choices exist. The message is about a choice that
-// might start. If a minimal choice has a plan and its quota, noChoice returns that trial instead.
+// noChoice returns the outcome of a cycle in which no admitted choice of members (tried) has a plan. It also plans minimal choices, for
+// which pods may be evicted. If one of these has a plan and its quotas admit it, noChoice returns that trial instead, and nil. untried says
+// that there are more choices. The outcome's message is about a choice that may start later.
 func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, tried []Trial, untried bool) (c *unschedulable, starts Trial) {
 	limits := p.quotas.TreeVersion()
 	minimal, later, all := p.minimalTrials(ctx, a, attempts(tried))
 	tries := slices.Concat(tried, minimal)
-	several := len(tries) > 1 || !all || p.quotas.MembersDiffer(a.Group) // or other choices may exist with other requests
+	several := len(tries) > 1 || !all || p.quotas.MembersDiffer(a.Group) // if members differ, there may be other choices
 	others := attempts(tries)
 	for _, t := range minimal {
 		if t.Refusal != nil { // not only quota is missing
@@ -409,7 +409,7 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, tried []Trial, 
 		c.alternatives = &alternatives{plugins: []string{elasticquota.Name}} // quotas may admit another choice
 		for _, o := range tries {
 			plugins := o.Refusal.Plugins
-			if !c.partial { // one choice that may fit some time is enough
+			if !c.partial { // the message needs only one choice that may start later
 				s := p.shortage(ctx, o.Attempt, o.Refusal)
 				if plugins = s.Plugins; s.Never == nil {
 					c.partial = true
@@ -433,10 +433,10 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, tried []Trial, 
 	return c, Trial{}
 }
 
-// alternatives combines the obstacles of several choices of members.
+// alternatives combines the causes why several choices of members do not start.
 type alternatives struct {
-	plugins []string // plugins that rejected a choice; nil if unknown for one
-	limits  uint64   // of the quotas, if no choice within them can start; else 0
+	plugins []string // plugins that rejected any choice; nil if they are unknown for a choice
+	limits  uint64   // the quotas' TreeVersion if no choice can start as long as it is the same; else 0
 }
 
 func (s *alternatives) add(plugins []string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// scoresKey is where PreScore stores the scores.
+// scoresKey is the key under which PreScore stores the scores.
 const scoresKey fwk.StateKey = stateKey + "/scores"
 
 // scores are by node name. A missing node has 0.
@@ -19,7 +19,7 @@ type scores map[string]int64
 // Clone implements fwk.StateData. Invariant: scores do not change after PreScore.
 func (s scores) Clone() fwk.StateData { return s }
 
-// attractionSelector returns a pod's network-topology-selector, or "" for members, whose plan counts attraction.
+// attractionSelector returns a pod's network-topology-selector. It returns "" for members of gangs, whose plan considers it.
 func attractionSelector(pod *v1.Pod) string {
 	if !source.GangOf(pod).IsZero() {
 		return ""
@@ -27,7 +27,7 @@ func attractionSelector(pod *v1.Pod) string {
 	return convert.Selector(pod)
 }
 
-// PreScore scores the nodes for a pod with attraction. Other pods skip Score.
+// PreScore computes the scores of nodes for a pod with a network-topology-selector: near pods with the same one. Other pods skip Score.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	selector := attractionSelector(pod)
 	if selector == "" || !p.args.Load().AwareNetworkTopology {

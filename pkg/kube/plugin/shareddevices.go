@@ -17,13 +17,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// maxWriteWait limits how long a cycle waits for allocations: no other pod is scheduled meanwhile.
+// maxWriteWait bounds how long a cycle waits for the writes of allocations, because no other pod is scheduled meanwhile.
 const maxWriteWait = 5 * time.Second
 
-// allocateShared allocates the devices that the members of a new plan share. On failure it drops the plan and
-// returns why.
+// allocateShared allocates the devices that the members of a new plan share, and returns "". If that fails, it drops the plan and returns
+// why.
 func (p *Plugin) allocateShared(ctx context.Context, pod *v1.Pod, a *place.Attempt, places []gang.Assignment) (why string) {
-	// Asked again: before the plan was in the book, the claims may have been listed as unused.
+	// Checked again: before the plan was in the book, the claims may have been recorded as unused.
 	if claim := p.claimInRelease(pod, a.Group); claim != "" {
 		why = releaseMessage(claim)
 		p.Cache.Handle(gang.Dropped{Group: a.Group.Key, Why: why})
@@ -48,8 +48,7 @@ func (p *Plugin) allocateShared(ctx context.Context, pod *v1.Pod, a *place.Attem
 	return why
 }
 
-// claimInRelease returns a claim of the group that is still being released; "" if none. The pod is retried after
-// the release.
+// claimInRelease returns the key of a claim of the group that is being released; "" if there is none. After the release the pod is retried.
 func (p *Plugin) claimInRelease(pod *v1.Pod, group *cache.Group) string {
 	if !p.allocations.Any() {
 		return ""
@@ -65,7 +64,7 @@ func pendingPods(group *cache.Group) []*v1.Pod {
 	return members
 }
 
-// leftoverClaim returns a claim of an earlier cycle that must be released before any member can pass; "" if none.
+// leftoverClaim returns the key of a member's claim from an earlier cycle that it begins to release before a plan is searched; "" if none.
 func (p *Plugin) leftoverClaim(pod *v1.Pod, group *cache.Group) string {
 	if !p.allocations.RecordLeftover(pendingPods(group)) {
 		return ""
@@ -74,7 +73,7 @@ func (p *Plugin) leftoverClaim(pod *v1.Pod, group *cache.Group) string {
 	return p.claimInRelease(pod, group)
 }
 
-// idleClaim returns an unused claim that keeps a member from free capacity and is being released; "" if none.
+// idleClaim returns the key of an unused claim that may be why DynamicResources rejected members; "" if none. It starts the release.
 func (p *Plugin) idleClaim(pod *v1.Pod, a *place.Attempt, refusal *place.Refusal) string {
 	if refusal == nil || !slices.Contains(refusal.Plugins, names.DynamicResources) || !p.allocations.RecordIdle(pendingPods(a.Group)) {
 		return ""
@@ -87,7 +86,7 @@ func releaseMessage(claim string) string {
 	return "devices of ResourceClaim " + claim + " are being released"
 }
 
-// reviewAllocations releases the devices of plans whose members all failed to come.
+// reviewAllocations releases the devices that were allocated for plans of which no member is assigned or bound any more.
 func (s *Shared) reviewAllocations() {
 	if !s.allocations.Any() {
 		return
@@ -111,8 +110,8 @@ func (s *Shared) reviewAllocations() {
 	}
 }
 
-// fate says whether a member for which devices were allocated still comes. Until the partially bound groups were
-// tried, that is unknown and assumed.
+// fate returns whether a member for which devices were allocated is bound, assigned to a node, unassigned or deleted. As long as groups
+// that were partially bound at the start are being completed, members count as assigned.
 func (s *Shared) fate(u allot.User) allot.Fate {
 	pod := s.Cache.Pod(u.String())
 	switch {
@@ -128,7 +127,7 @@ func (s *Shared) fate(u allot.User) allot.Fate {
 	return allot.Unassigned
 }
 
-// fateOfOther returns the fate of a pod that is not a member any more.
+// fateOfOther is fate for a pod that is not a member any more.
 func (s *Shared) fateOfOther(u allot.User) allot.Fate {
 	pod, err := s.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(u.Namespace).Get(u.Name)
 	switch {
@@ -140,7 +139,7 @@ func (s *Shared) fateOfOther(u allot.User) allot.Fate {
 	return allot.Unassigned
 }
 
-// findAllocations finds what an earlier process allocated for members that did not start.
+// findAllocations finds the devices that an earlier process allocated for members that did not start, and releases them if unused.
 func (s *Shared) findAllocations() {
 	if s.allocations.Claims == nil {
 		return
@@ -158,7 +157,8 @@ func (s *Shared) findAllocations() {
 	})
 }
 
-// ownsUser says whether a pod waits here as a member of a gang. Without waits a deleted pod counts too.
+// ownsUser returns whether a pod is a pending member of a gang that this process schedules. If waits is false, it also returns true for a
+// pod that does not exist any more.
 func (s *Shared) ownsUser(u allot.User, waits bool) bool {
 	pods := s.handle.SharedInformerFactory().Core().V1().Pods().Lister()
 	if current, err := pods.Pods(u.Namespace).Get(u.Name); err != nil || current.UID != u.UID {

@@ -16,18 +16,18 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// For a pod without a gang Muster evicts as for a gang of one member: the same victim bundles, quotas and
-// disruption budgets decide. With free capacity the profile's plugins choose the node, as in kube-scheduler.
+// For a pod without a gang Muster evicts as for a gang of one member: with the same victim bundles, quotas and disruption budgets. With
+// free capacity the profile's plugins choose the node, as in kube-scheduler.
 
-// singlePodPreemption replaces the rules of DefaultPreemption: it evicts itself and leaves DefaultPreemption
-// nothing to do. So gangs are safe even from profiles without Coscheduling at PostFilter.
+// singlePodPreemption replaces the interface of DefaultPreemption's evaluator: it evicts by Muster's rules, and DefaultPreemption does
+// nothing. So gangs are evicted whole even in profiles without Coscheduling at PostFilter.
 type singlePodPreemption struct {
 	preemption.Interface
 	plugin *Plugin
 }
 
-// replacePreemption makes the profile's DefaultPreemption ask Muster, and notes whether it evicts. It is called
-// once all plugins of the profile exist.
+// replacePreemption makes the profile's DefaultPreemption use singlePodPreemption. If DefaultPreemption is enabled at PostFilter, it sets
+// Preemptor.Compares. It is called after all plugins of the profile exist.
 func (p *Plugin) replacePreemption() {
 	p.ownsPreemption = true
 	for _, e := range p.profile.EnqueueExtensions() {
@@ -44,7 +44,8 @@ func (p *Plugin) replacePreemption() {
 	}
 }
 
-// PodEligibleToPreemptOthers implements preemption.Interface: it is the first and last question of an attempt.
+// PodEligibleToPreemptOthers implements preemption.Interface. It evicts by itself and returns false, so that DefaultPreemption does
+// nothing.
 func (a singlePodPreemption) PodEligibleToPreemptOthers(ctx context.Context, pod *v1.Pod, _ *fwk.Status) (bool, string) {
 	if IsMember(pod) {
 		return false, "the pod is a member of a gang: the Coscheduling plugin evicts for the whole gang"
@@ -53,8 +54,8 @@ func (a singlePodPreemption) PodEligibleToPreemptOthers(ctx context.Context, pod
 	return false, s.Message()
 }
 
-// evictForPod evicts for a pod without a gang and reserves a node for it, or waits for the victims of an earlier
-// cycle. nodes is why each node does not fit; nil if unknown.
+// evictForPod evicts pods for a pod without a gang and reserves a node for it. If it already has a reservation that waits for victims, it
+// keeps that. nodes is why each node does not fit; nil if unknown.
 func (p *Plugin) evictForPod(ctx context.Context, pod *v1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	all, err := p.profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -65,7 +66,8 @@ func (p *Plugin) evictForPod(ctx context.Context, pod *v1.Pod, nodes fwk.NodeToS
 	if a.Group.Waiting {
 		if p.waitsForVictims(ctx, a) {
 			p.Preemptor.AnswerDoubt(ctx, a)
-			return answer(fwk.UnschedulableAndUnresolvable, reserved, "preemption: not eligible due to a terminating pod on the nominated node.")
+			return postFilterResult(fwk.UnschedulableAndUnresolvable, reserved,
+				"preemption: not eligible due to a terminating pod on the nominated node.")
 		}
 		p.victims.Abandon(a.Group.Key)
 		a = p.planner.NewAttempt(group.Alone(pod, ""), all, nil)
@@ -77,7 +79,7 @@ func (p *Plugin) evictForPod(ctx context.Context, pod *v1.Pod, nodes fwk.NodeToS
 	return result, s
 }
 
-// evictSinglePod searches victims for a pod without a gang and reserves a node for it.
+// evictSinglePod evicts pods for a pod without a gang and reserves a node, unless the pod fits without evictions.
 func (p *Plugin) evictSinglePod(ctx context.Context, a *place.Attempt, pod *v1.Pod, nodes fwk.NodeToStatusReader) (
 	*fwk.PostFilterResult, *fwk.Status,
 ) {
@@ -93,13 +95,13 @@ func (p *Plugin) evictSinglePod(ctx context.Context, a *place.Attempt, pod *v1.P
 	}
 	node, outcome := p.Preemptor.Evict(ctx, a, pod)
 	if node != "" {
-		return answer(fwk.Success, node, "preemption: node "+node+" is reserved for the pod until the evicted pods have terminated.")
+		return postFilterResult(fwk.Success, node, "preemption: node "+node+" is reserved for the pod until the evicted pods have terminated.")
 	}
 	s := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podMessage(a, pod, outcome, nodes))
 	return framework.NewPostFilterResultWithNominatedNode(""), s
 }
 
-// waitsForVictims says whether the pod's reserved node and quotas suffice once its victims have terminated.
+// waitsForVictims returns whether the pod must only wait: its reserved node and its quotas suffice after terminating pods are gone.
 func (p *Plugin) waitsForVictims(ctx context.Context, a *place.Attempt) bool {
 	leaving := p.victims.Leaving(a, p.options.Clock.Now())
 	if _, why := leaving.Fit(ctx, a); why != "" {
@@ -109,7 +111,7 @@ func (p *Plugin) waitsForVictims(ctx context.Context, a *place.Attempt) bool {
 	return soon || why == nil && leaving.Any()
 }
 
-// podMessage says why no pod is evicted for a pod without a gang, in kube-scheduler's words.
+// podMessage returns why no pod is evicted for a pod without a gang, in kube-scheduler's words.
 func podMessage(a *place.Attempt, pod *v1.Pod, outcome status.Preemption, nodes fwk.NodeToStatusReader) string {
 	switch outcome {
 	case status.PreemptionOff:

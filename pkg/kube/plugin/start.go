@@ -28,7 +28,7 @@ func New(s *Shared, profile Profile) *Plugin {
 	p.Preemptor = preempt.New(preempt.Options{
 		Profile: profile.Framework, Cache: p.Cache, Teller: p.teller, Meter: p.Meter, Victims: &p.victims,
 		Clock: p.options.Clock, Ended: profile.Ended, Writers: p.options.Writers, Limits: p.evictionLimits,
-		Quotas: quotaRoom{p.quotas},
+		Quotas: quotaChecks{p.quotas},
 	})
 	p.planner.MayEvict = p.Preemptor.QuotaCheck
 	s.profiles[name] = p
@@ -61,8 +61,8 @@ func (o *Options) defaults() {
 	}
 }
 
-// Start makes and starts what the profiles of a process share. args and h are those of the first profile. The error
-// is one of connecting.
+// Start returns the state that the profiles of a process share, and starts its cache and writers. args and h are of the first profile. The
+// error is from Options.Connect or from starting the cache.
 func Start(ctx context.Context, o Options, rooms Rooms, args config.Args, h fwk.Handle) (*Shared, error) {
 	o.defaults()
 	source, err := o.Connect(ctx, h)

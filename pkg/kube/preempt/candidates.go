@@ -26,26 +26,26 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// candidates are the pods that may be evicted for an attempt.
+// candidates are the pods that may be evicted so that the pending members of an attempt fit.
 type candidates struct {
 	*place.Attempt
-	cache       *cache.Cache
-	claim       VictimSearch       // the quota check; nil without quotas
-	atPermit    map[types.UID]bool // pods at Permit, whose eviction requeues them
-	byNode      []onNode           // by node index
-	gangs       []evict.Gang
-	runningPods [][]*v1.Pod            // by gang, all running members
-	joining     map[types.UID]bool     // members that may be requeued without their gang
-	subGroups   map[types.UID]gang.Ref // members of sub-groups that may be evicted by themselves
-	sizes       eligible.Sizes
-	standings   []eligible.Standing // by gang
-	exist       bool
+	cache        *cache.Cache
+	search       VictimSearch       // the quota check; nil without quotas
+	atPermit     map[types.UID]bool // pods at Permit, whose eviction requeues them
+	byNode       []onNode           // by node index
+	gangs        []evict.Gang
+	runningPods  [][]*v1.Pod            // by gang, all running members
+	joining      map[types.UID]bool     // members that may be requeued without their gang
+	subGroups    map[types.UID]gang.Ref // members of sub-groups that may be evicted by themselves
+	sizes        eligible.Sizes
+	standings    []eligible.Standing // by gang
+	anyCandidate bool
 	// blocksOthers says that a candidate or terminating pod keeps members off other nodes than its own.
-	blocksOthers bool
-	lacking      bool // some victim set frees the nodes, and the quotas lack capacity then
-	late         bool // a pod that needs longer than the grace period is left out
+	blocksOthers     bool
+	quotaShort       bool // some victim set frees enough capacity on nodes, but the quota check rejects it
+	slowPodsExcluded bool // a pod is no candidate only because it terminates too slowly
 
-	limits map[string][]budget // by namespace
+	budgets map[string][]budget // by namespace
 }
 
 // budget is a PodDisruptionBudget with the pods that it selects.
@@ -55,14 +55,14 @@ type budget struct {
 	disrupted map[string]metav1.Time // by name: disruptions that the API server has already counted
 }
 
-// onNode are the candidates of one node, and the terminating pods. These count as gone at no cost: waiting for them beats more evictions.
+// onNode has the candidates and the terminating pods of one node. The latter count as gone at no cost, so that the search prefers them.
 type onNode struct {
 	victims     []evict.Victim
-	pods        []*v1.Pod // of the victims
+	pods        []*v1.Pod // the pod of each victim, by the same index
 	terminating []*v1.Pod
 }
 
-// gone returns the pods that are gone after some victims are evicted.
+// gone returns the terminating pods of the node and the pods of the given victims (indexes into n.victims).
 func (n onNode) gone(victims []int) []*v1.Pod {
 	pods := slices.Clone(n.terminating)
 	for _, v := range victims {
@@ -71,22 +71,21 @@ func (n onNode) gone(victims []int) []*v1.Pod {
 	return pods
 }
 
-// candidates returns the possible victims on the nodes of an attempt. A victim is not protected, and has a lower priority than every
-// pending member or may be evicted by its quotas. It is evicted with its group, or with its gang if the group may run on, or alone if its
-// gang can spare it. Pods that take longer than grace to terminate are no victims. assumed are pods that count as terminating; nil is
-// none. limits is as for claim.
+// candidates returns the pods on the attempt's nodes that may be evicted. Such a pod is not protected. It has a lower priority than every
+// pending member, or the quota check allows its eviction. Pods that take longer than grace to terminate are excluded. Pods in assumed
+// count as terminating; nil is none. The fields of limits restrict the candidates further.
 func (p *Preemptor) candidates(
-	ctx context.Context, a *place.Attempt, grace time.Duration, limits extent, assumed map[types.UID]bool,
+	ctx context.Context, a *place.Attempt, grace time.Duration, limits victimLimits, assumed map[types.UID]bool,
 ) *candidates {
-	claim := p.claim(a.Group, grace, limits)
+	search := p.search(a.Group, grace, limits)
 	c := &candidates{
-		Attempt: a, cache: p.Cache, byNode: p.memory.takeSpare(len(a.Nodes)), limits: p.listBudgets(),
-		atPermit: p.waiting(), claim: claim, joining: map[types.UID]bool{},
+		Attempt: a, cache: p.Cache, byNode: p.memory.takeSpare(len(a.Nodes)), budgets: p.listBudgets(),
+		atPermit: p.podsAtPermit(), search: search, joining: map[types.UID]bool{},
 	}
 	c.sizes = eligible.SizesFor(c.pending())
 	now := p.Clock.Now()
-	late := make([]bool, len(a.Nodes))
-	rule := p.rule(a, claim)
+	slowPodsExcluded := make([]bool, len(a.Nodes))
+	rule := p.rule(a, search)
 	mayEvict := func(pod *v1.Pod) bool {
 		return eligible.TimeToTerminate(pod, now) <= grace &&
 			(limits.highest == nil || p.Cache.Priority(pod) <= *limits.highest) && rule.Allows(pod)
@@ -97,7 +96,7 @@ func (p *Preemptor) candidates(
 		entry := &c.byNode[i]
 		for _, info := range n.GetPods() {
 			pod := info.GetPod()
-			late[i] = late[i] || eligible.TimeToTerminate(pod, now) > grace
+			slowPodsExcluded[i] = slowPodsExcluded[i] || eligible.TimeToTerminate(pod, now) > grace
 			switch {
 			case pod.DeletionTimestamp != nil && eligible.TimeToTerminate(pod, now) > grace:
 			case pod.DeletionTimestamp != nil, assumed[pod.UID]:
@@ -109,13 +108,13 @@ func (p *Preemptor) candidates(
 		found[i] = len(entry.victims)+len(entry.terminating) > 0
 		blocks[i] = slices.ContainsFunc(entry.pods, a.KeptOffBy) || slices.ContainsFunc(entry.terminating, a.KeptOffBy)
 	})
-	c.exist = slices.Contains(found, true)
-	c.late = slices.Contains(late, true)
+	c.anyCandidate = slices.Contains(found, true)
+	c.slowPodsExcluded = slices.Contains(slowPodsExcluded, true)
 	c.blocksOthers = slices.Contains(blocks, true)
 	return c
 }
 
-// pending returns the members that need capacity.
+// pending returns the pods of the attempt's pending members.
 func (c *candidates) pending() (pods []*v1.Pod) {
 	for _, m := range c.Group.Pending {
 		pods = append(pods, c.Group.Pods[m.Pod])
@@ -123,7 +122,7 @@ func (c *candidates) pending() (pods []*v1.Pod) {
 	return pods
 }
 
-// addVictim adds a pod of a node to the victims if it may be evicted.
+// addVictim adds a pod to the victims of its node if it may be evicted. gangs has the number of each gang with candidates, from listGangs.
 func (c *candidates) addVictim(entry *onNode, pod *v1.Pod, gangs map[gang.Ref]int, mayEvict func(*v1.Pod) bool) {
 	name := source.GangOf(pod)
 	if part, ok := c.subGroups[pod.UID]; ok {
@@ -144,7 +143,7 @@ func (c *candidates) addVictim(entry *onNode, pod *v1.Pod, gangs map[gang.Ref]in
 	entry.victims, entry.pods = append(entry.victims, victim), append(entry.pods, pod)
 }
 
-// onNodes iterates over the pods of the nodes.
+// onNodes iterates over all pods on the attempt's nodes.
 func (c *candidates) onNodes() iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {
 		for _, n := range c.Nodes {
@@ -160,15 +159,15 @@ func (c *candidates) onNodes() iter.Seq[*v1.Pod] {
 	}
 }
 
-// waiting returns the pods that wait at Permit.
-func (p *Preemptor) waiting() map[types.UID]bool {
+// podsAtPermit returns the UIDs of the profile's pods that wait at Permit.
+func (p *Preemptor) podsAtPermit() map[types.UID]bool {
 	pods := map[types.UID]bool{}
 	p.Profile.IterateOverWaitingPods(func(w fwk.WaitingPod) { pods[w.GetPod().UID] = true })
 	return pods
 }
 
-// listGangs lists the running gangs with a possible victim, and all gangs of their groups. It returns the numbers of those gangs, counted
-// from 1. The own gangs are left out.
+// listGangs fills c.gangs with the gangs of the given pods, and with all gangs of their groups, if a member may be evicted. It returns the
+// gangs' numbers: 1 + the index in c.gangs. The gangs in own are skipped; 0 is the number of pods without a gang.
 func (c *candidates) listGangs(own []gang.Ref, pods iter.Seq[*v1.Pod], mayEvict func(*v1.Pod) bool) map[gang.Ref]int {
 	numbers := map[gang.Ref]int{{}: 0}
 	listed := map[gang.Ref]bool{{}: true}
@@ -189,14 +188,15 @@ func (c *candidates) listGangs(own []gang.Ref, pods iter.Seq[*v1.Pod], mayEvict 
 	return numbers
 }
 
-// listGroup lists the running gangs of one group if one of their members may be evicted.
+// listGroup adds the running gangs of one group to c.gangs and to numbers if one of their members may be evicted. group is the number of
+// the group, and together are all its gangs.
 func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1.Pod) bool, numbers map[gang.Ref]int) {
 	var gangs []evict.Gang
 	var names []gang.Ref
 	var runs [][]*v1.Pod
 	var standings []eligible.Standing
-	var joined []bool                      // whether members at Permit that may be requeued join the gang
-	allVictims, someVictims := true, false // all may be evicted; some may be without the others of the group
+	var joined []bool                      // by gang: it has members at Permit that may be requeued alone
+	allVictims, someVictims := true, false // all members may be evicted; some may be evicted without the other gangs of the group
 	for _, running := range eligible.Gangs(c.cache, together, c.running) {
 		if len(running.Pods) == 0 {
 			continue
@@ -222,7 +222,7 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 	}
 	for i, g := range gangs {
 		for _, p := range runs[i] {
-			v := c.unshaped(p, convert.Requests(p))
+			v := c.victimWithoutShape(p, convert.Requests(p))
 			g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
 		}
 		c.gangs = append(c.gangs, g)
@@ -234,16 +234,16 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 	}
 }
 
-// mayAll returns whether the quotas allow evicting all these pods together. They allow each of them.
+// mayAll returns whether the quotas allow the eviction of all these pods together, if they allow the eviction of each one.
 func (c *candidates) mayAll(pods []*v1.Pod) bool {
-	if c.claim == nil {
+	if c.search == nil {
 		return true
 	}
-	may, _ := c.claim.Turns()
+	may, _ := c.search.Turns()
 	return may(pods)
 }
 
-// split records the members of a sub-group, which are victims by themselves.
+// split records the members of a sub-group in c.subGroups. A sub-group may be evicted without the rest of its gang.
 func (c *candidates) split(part eligible.Gang) {
 	if c.subGroups == nil {
 		c.subGroups = map[types.UID]gang.Ref{}
@@ -253,8 +253,8 @@ func (c *candidates) split(part eligible.Gang) {
 	}
 }
 
-// running returns the running members of a gang and how many it needs, as Cache.Running does. Members at Permit count as running, since
-// they can be requeued, unless other members are on their way to their node.
+// running returns the running members of a gang and its minMember, as Cache.Running does. Members at Permit are included, since they can
+// be requeued. They are excluded if another member is past Permit and not bound yet.
 func (c *candidates) running(name gang.Ref) (pods []*v1.Pod, least int) {
 	if pods, least = c.cache.Placed(name); !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return !c.placed(p) }) {
 		return pods, least
@@ -262,26 +262,26 @@ func (c *candidates) running(name gang.Ref) (pods []*v1.Pod, least int) {
 	return c.cache.Running(name)
 }
 
-// placed returns whether a member runs or waits at Permit.
+// placed returns whether a member is bound or waits at Permit.
 func (c *candidates) placed(pod *v1.Pod) bool {
 	return c.atPermit[pod.UID] || c.cache.Bound(pod)
 }
 
-// raw returns, by node index, the victims of a node and a function for its slots without some of these.
-func (c *candidates) raw(ctx context.Context) []evict.RawNode {
-	raw := make([]evict.RawNode, len(c.Nodes))
+// evictNodes returns by node index the victims, and a function that counts the node's slots after the eviction of given victims.
+func (c *candidates) evictNodes(ctx context.Context) []evict.RawNode {
+	evictNodes := make([]evict.RawNode, len(c.Nodes))
 	for i, entry := range c.byNode {
-		raw[i] = evict.RawNode{Victims: entry.victims, Slots: func(victims []int) offer.Slots {
+		evictNodes[i] = evict.RawNode{Victims: entry.victims, Slots: func(victims []int) offer.Slots {
 			if c.Nodes[i] == nil {
 				return 0
 			}
 			return c.CountWithout(ctx, i, entry.gone(victims))
 		}}
 	}
-	return raw
+	return evictNodes
 }
 
-// victims returns the picked pods; for gangs that are evicted whole, all running members.
+// victims returns the pods to evict for some picks: the picked pods, and all running members of gangs that are evicted whole.
 func (c *candidates) victims(picks []evict.Pick) (gone []*v1.Pod) {
 	picked := make([]int, len(c.gangs)+1)
 	for _, p := range picks {
@@ -307,15 +307,15 @@ func (c *candidates) victims(picks []evict.Pick) (gone []*v1.Pod) {
 	return gone
 }
 
-// noHelp returns the verdict if no victim set helps: NoVictims if there are no candidates.
+// noHelp returns the verdict if no victim set suffices: NoHelp if there are candidates, else NoVictims.
 func (c *candidates) noHelp() Verdict {
-	if c.exist {
+	if c.anyCandidate {
 		return NoHelp
 	}
 	return NoVictims
 }
 
-// allPicks returns all possible victims.
+// allPicks returns a pick for every candidate of every node.
 func (c *candidates) allPicks() (out []evict.Pick) {
 	for i, entry := range c.byNode {
 		for v := range entry.pods {
@@ -325,8 +325,8 @@ func (c *candidates) allPicks() (out []evict.Pick) {
 	return out
 }
 
-// goneWith returns, by node index, the pods that are gone after the victims are evicted.
-func (c *candidates) goneWith(victims []evict.Pick) [][]*v1.Pod {
+// goneAfter returns, by node index, the terminating pods and the pods of the given victims.
+func (c *candidates) goneAfter(victims []evict.Pick) [][]*v1.Pod {
 	gone := make([][]*v1.Pod, len(c.byNode))
 	for i, entry := range c.byNode {
 		gone[i] = entry.gone(nil)
@@ -337,16 +337,16 @@ func (c *candidates) goneWith(victims []evict.Pick) [][]*v1.Pod {
 	return gone
 }
 
-// victim returns a pod as package evict sees it.
+// victim translates a pod to package evict, without its gang.
 func (c *candidates) victim(pod *v1.Pod) evict.Victim {
 	requests := convert.Requests(pod)
-	v := c.unshaped(pod, requests)
+	v := c.victimWithoutShape(pod, requests)
 	v.Shape = convert.Occupies(pod, requests)
 	return v
 }
 
-// unshaped returns a victim with its costs alone. A pod at Permit is not healthy yet, so that no budget counts it.
-func (c *candidates) unshaped(pod *v1.Pod, requests quota.List) evict.Victim {
+// victimWithoutShape translates what decides about the cost of a pod's eviction, except its Shape. A pod at Permit has no budgets yet.
+func (c *candidates) victimWithoutShape(pod *v1.Pod, requests quota.List) evict.Victim {
 	v := evict.Victim{
 		Name: convert.PodKey(pod), Priority: c.cache.Priority(pod), Pending: c.atPermit[pod.UID],
 		Started: convert.Started(pod), Size: c.sizes.Of(requests),
@@ -357,8 +357,8 @@ func (c *candidates) unshaped(pod *v1.Pod, requests quota.List) evict.Victim {
 	return v
 }
 
-// listBudgets returns the disruption budgets by namespace. Without a selector a budget selects no pod, with an empty one all pods, as in
-// policy/v1. (DefaultPreemption treats both as selecting no pod.)
+// listBudgets returns the disruption budgets by namespace, sorted by name. As in policy/v1, a budget without a selector selects no pod,
+// and one with an empty selector selects all pods. (In DefaultPreemption an empty selector selects no pod.)
 func (p *Preemptor) listBudgets() map[string][]budget {
 	all, err := p.budgets.List(labels.Everything())
 	if err != nil {
@@ -381,9 +381,9 @@ func (p *Preemptor) listBudgets() map[string][]budget {
 	return budgets
 }
 
-// budgetsOf returns the budgets that select a pod.
+// budgetsOf returns the disruption budgets that select a pod, except budgets that already count its disruption.
 func (c *candidates) budgetsOf(pod *v1.Pod) (out []evict.Budget) {
-	for _, b := range c.limits[pod.Namespace] {
+	for _, b := range c.budgets[pod.Namespace] {
 		if _, isDisrupted := b.disrupted[pod.Name]; !isDisrupted && b.selects.Matches(labels.Set(pod.Labels)) {
 			out = append(out, b.Budget)
 		}

@@ -16,27 +16,27 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// The pods of an ending gang terminate one by one. A gang that waits for its nodes is retried each time, and one eviction may soon make up
-// for the rest, which is free a moment later. So an eviction is put off if it costs less after the end. The free nodes are held for the
-// gang until its retry. The same holds for deleted pods that the snapshot still contains.
+// When a gang finishes, its pods terminate one by one. A pending gang is retried after each pod. It could evict other pods for capacity
+// that becomes free a moment later. So an eviction is postponed if it costs less after all pods of the finishing gang are gone. Until the
+// retry, the free nodes are held for the pending gang. Deleted pods that the snapshot still contains are treated alike.
 
-// mostPatient is how long a group waits at most, however many gangs end one after the other. After a break of that length it may wait
-// again.
-const mostPatient = 5 * time.Second
+// maxEndWait is how long a group postpones evictions at most, however many gangs finish one after another. After a break of that length it
+// may wait again.
+const maxEndWait = 5 * time.Second
 
-// patient holds since when groups have waited for ending gangs, and when they last did. Only the scheduling cycles of one profile use it,
-// one after the other.
-type patient map[gang.Ref]span
+// endWaits records for each waiting group when it began to postpone evictions, and when it last did. Only the scheduling cycles of one
+// profile use it, one after another.
+type endWaits map[gang.Ref]span
 
 type span struct{ since, last time.Time }
 
-// mayWait returns whether a group may wait on, and records that it does.
-func (p *patient) mayWait(group gang.Ref, now time.Time) bool {
+// mayWait returns whether a group has waited for less than maxEndWait. If so, it records that the group waits at now.
+func (p *endWaits) mayWait(group gang.Ref, now time.Time) bool {
 	if *p == nil {
-		*p = patient{}
+		*p = endWaits{}
 	}
 	for key, s := range *p {
-		if now.Sub(s.last) > mostPatient {
+		if now.Sub(s.last) > maxEndWait {
 			delete(*p, key)
 		}
 	}
@@ -44,29 +44,30 @@ func (p *patient) mayWait(group gang.Ref, now time.Time) bool {
 	if !waits {
 		s.since = now
 	}
-	if now.Sub(s.since) >= mostPatient {
+	if now.Sub(s.since) >= maxEndWait {
 		return false
 	}
 	(*p)[group] = span{s.since, now}
 	return true
 }
 
-// awaitsEnd returns whether an eviction is put off, and schedules the retry of the group.
+// awaitsEnd returns whether the eviction of found's victims is postponed, because a cheaper one suffices after other gangs have finished.
+// If so, it holds the free capacity for the group and schedules its retry.
 func (p *Preemptor) awaitsEnd(ctx context.Context, a *place.Attempt, found *solution, representative *v1.Pod) bool {
 	if len(found.gone) == 0 {
 		return false
 	}
-	soon := p.fewerSoon(ctx, a, found)
-	if soon == nil || !p.patient.mayWait(a.Group.Key, p.Clock.Now()) {
+	soon := p.cheaperAfterEnd(ctx, a, found)
+	if soon == nil || !p.endWaits.mayWait(a.Group.Key, p.Clock.Now()) {
 		return false
 	}
-	p.Cache.Handle(gang.CapacityHeld{Group: a.Group.Key, Places: free(a, soon), For: 2 * cache.EndsWithin})
-	p.tryAgain(ctx, a.Group.Key, representative)
+	p.Cache.Handle(gang.CapacityHeld{Group: a.Group.Key, Places: assignmentsWithoutVictims(a, soon), For: 2 * cache.EndsWithin})
+	p.retrySoon(ctx, a.Group.Key, representative)
 	return true
 }
 
-// free returns the node assignments of soon on nodes where it evicts no pod. Other nodes are not held: other gangs may evict pods there.
-func free(a *place.Attempt, soon *solution) []gang.Assignment {
+// assignmentsWithoutVictims returns the node assignments of soon on nodes where soon evicts no pod. Only these nodes are held for the gang.
+func assignmentsWithoutVictims(a *place.Attempt, soon *solution) []gang.Assignment {
 	own, _ := a.Split(soon.Places)
 	gone := map[types.UID]bool{}
 	for _, victim := range soon.gone {
@@ -74,12 +75,12 @@ func free(a *place.Attempt, soon *solution) []gang.Assignment {
 	}
 	return slices.DeleteFunc(own, func(at gang.Assignment) bool {
 		i, ok := a.Net.Tree.NodeIndex(at.Node)
-		return !ok || a.Nodes[i] == nil || hasOne(a.Nodes[i], func(uid types.UID) bool { return gone[uid] }) // also one that is on its way there
+		return !ok || a.Nodes[i] == nil || hasPod(a.Nodes[i], func(uid types.UID) bool { return gone[uid] }) // also one that is on its way there
 	})
 }
 
-// tryAgain retries a group after a moment. If a cycle is trying the group just then, the queue retries it after that.
-func (p *Preemptor) tryAgain(ctx context.Context, group gang.Ref, representative *v1.Pod) {
+// retrySoon activates the representative of a group after cache.EndsWithin. If a retry of the group is already scheduled, it does nothing.
+func (p *Preemptor) retrySoon(ctx context.Context, group gang.Ref, representative *v1.Pod) {
 	if !p.retries.Add(group, representative) {
 		return
 	}
@@ -93,38 +94,39 @@ func (p *Preemptor) tryAgain(ctx context.Context, group gang.Ref, representative
 	}()
 }
 
-// fewerSoon returns the solution after the ending pods are gone, if it costs less than found; else nil.
-func (p *Preemptor) fewerSoon(ctx context.Context, a *place.Attempt, found *solution) *solution {
-	ending := onNodesOf(a, p.Cache.ExpectedToEnd(a.Group.Whole(), p.isGone))
+// cheaperAfterEnd returns the solution that suffices after all pods that are expected to end are gone. It returns nil if that solution does
+// not cost less than found.
+func (p *Preemptor) cheaperAfterEnd(ctx context.Context, a *place.Attempt, found *solution) *solution {
+	ending := stillCounted(a, p.Cache.ExpectedToEnd(a.Group.Whole(), p.isGone))
 	if len(ending) == 0 {
 		return nil
 	}
-	soon, _ := p.cheapest(ctx, p.candidates(ctx, a, p.Limits().MaxGrace, extent{}, ending))
+	soon, _ := p.cheapest(ctx, p.candidates(ctx, a, p.Limits().MaxGrace, victimLimits{}, ending))
 	if soon == nil || !soon.before(found) {
 		return nil
 	}
 	return soon
 }
 
-// onNodesOf returns the pods, given with their nodes, that count on the attempt's nodes. Pods with unknown node are included.
-func onNodesOf(a *place.Attempt, pods map[types.UID]string) map[types.UID]bool {
+// stillCounted returns the pods that the attempt's nodes still contain. pods has the node of each pod; an unknown node ("") counts.
+func stillCounted(a *place.Attempt, pods map[types.UID]string) map[types.UID]bool {
 	found := map[types.UID]bool{}
 	for uid, node := range pods {
 		i, ok := a.Net.Tree.NodeIndex(node)
-		if node == "" || ok && a.Nodes[i] != nil && hasOne(a.Nodes[i], func(counted types.UID) bool { return counted == uid }) {
+		if node == "" || ok && a.Nodes[i] != nil && hasPod(a.Nodes[i], func(counted types.UID) bool { return counted == uid }) {
 			found[uid] = true
 		}
 	}
 	return found
 }
 
-// hasOne returns whether a selected pod counts on a node.
-func hasOne(node fwk.NodeInfo, selects func(types.UID) bool) bool {
+// hasPod returns whether the node contains a pod whose UID is selected.
+func hasPod(node fwk.NodeInfo, selects func(types.UID) bool) bool {
 	return slices.ContainsFunc(node.GetPods(), func(info fwk.PodInfo) bool { return selects(info.GetPod().UID) })
 }
 
-// isGone returns whether a pod does not exist any more. The informer's store knows that before its handlers are called, and the scheduler
-// may retry groups before the cache's handler runs. Finished pods are gone, too.
+// isGone returns whether the informer's store does not contain the pod with this key and UID. The store learns of a deletion before the
+// cache's handler runs, and the scheduler may retry groups in between. The store does not contain finished pods.
 func (p *Preemptor) isGone(pod string, uid types.UID) bool {
 	now, _, err := p.podStore.GetByKey(pod)
 	listed, ok := now.(*v1.Pod)

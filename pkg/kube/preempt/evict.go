@@ -15,8 +15,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Evict looks for victims, reserves their capacity and evicts them. It returns the representative's node if there are victims. alternatives
-// are attempts for other members of the group; the cheapest attempt is taken.
+// Evict looks for victims, reserves nodes for the members and evicts the victims. It returns the representative's node if it finds
+// victims; else "", and the verdict says why. alternatives are attempts for other members of the group; the cheapest attempt is taken.
 func (p *Preemptor) Evict(
 	ctx context.Context, a *place.Attempt, representative *v1.Pod, alternatives ...*place.Attempt,
 ) (node string, verdict Verdict) {
@@ -60,7 +60,7 @@ func (p *Preemptor) Evict(
 	return node, Evicts
 }
 
-// breaksConstraint returns whether the assignments of a solution break the constraints of the whole group, of which a is for a part.
+// breaksConstraint returns whether the node assignments break a topology constraint of the whole group, of which a may have only a part.
 func (p *Preemptor) breaksConstraint(a *place.Attempt, found *solution) bool {
 	group, refusal := p.Cache.GroupOf(a.Group.Key)
 	if refusal.Exists() {
@@ -74,8 +74,8 @@ func (p *Preemptor) breaksConstraint(a *place.Attempt, found *solution) bool {
 	return place.BrokenConstraint(&planned, a.Net.Tree) != ""
 }
 
-// askExtenders returns the victims of a pod without a gang as the profile's extenders change them, as in kube-scheduler; nil if an extender
-// rejects the node. Extenders handle only victims on that node.
+// askExtenders returns the victims for a pod without a gang after the profile's extenders have changed them, as in kube-scheduler. It
+// returns nil if an extender rejects the node, or if an interested extender would get victims on other nodes.
 func (p *Preemptor) askExtenders(pod *v1.Pod, node string, gone []*v1.Pod) []*v1.Pod {
 	gone = append([]*v1.Pod{}, gone...)
 	for _, e := range p.Profile.Extenders() {
@@ -97,9 +97,9 @@ func (p *Preemptor) askExtenders(pod *v1.Pod, node string, gone []*v1.Pod) []*v1
 	return gone
 }
 
-// overChoices returns the attempt, of several for different members, with the cheapest victims. Without victims the verdict is the first
-// one's, or a more specific one. The number of nodes bounds the attempts, but two are always tried. Attempts with remembered failures cost
-// nothing, so that later attempts get their turn.
+// overChoices searches victims for several attempts, which are for different members. It returns the attempt with the cheapest victims, and
+// these. If no attempt has victims, the verdict is the first attempt's, or that of a later attempt if it is more specific. The first two
+// attempts are always searched; later ones until the searched nodes exceed p.among. Nodes with remembered failures cost almost nothing.
 func (p *Preemptor) overChoices(ctx context.Context, attempts []*place.Attempt) (best *place.Attempt, found *solution, result Verdict) {
 	tried := map[*place.Attempt]bool{}
 	began := p.searched.Load()
@@ -108,7 +108,7 @@ func (p *Preemptor) overChoices(ctx context.Context, attempts []*place.Attempt) 
 			continue
 		}
 		nodes, onAttempt := p.searched.Load()-began, int64(len(a.Nodes))
-		if len(tried) >= 2 && (nodes > 0 && nodes+onAttempt > p.among || int64(len(tried)+1)*onAttempt > mostLooks*p.among) {
+		if len(tried) >= 2 && (nodes > 0 && nodes+onAttempt > p.among || int64(len(tried)+1)*onAttempt > changeChecksFactor*p.among) {
 			if result == NoVictims || result == NoHelp {
 				result = Untried
 			}
@@ -130,8 +130,8 @@ func (p *Preemptor) overChoices(ctx context.Context, attempts []*place.Attempt) 
 	return attempts[0], nil, result
 }
 
-// overGangSets returns the attempt with the cheapest victims over the minimal sets of gangs that the group can start with. Without victims
-// the verdict is the first set's, or LeftOut.
+// overGangSets searches victims for each minimal set of gangs that the group can start with. It returns the attempt with the cheapest
+// victims, and these. If no set has victims, the verdict is LeftOut if any set has that verdict, else the first set's.
 func (p *Preemptor) overGangSets(ctx context.Context, a *place.Attempt) (best *place.Attempt, found *solution, result Verdict) {
 	fewest, err := a.MinimalAttempts(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (p *Preemptor) overGangSets(ctx context.Context, a *place.Attempt) (best *p
 	return a, nil, result
 }
 
-// overMemberSets returns the first attempt with victims. Without any the verdict is the first one's.
+// overMemberSets returns the first attempt for which victims are found, and these. If there is none, the verdict is the first attempt's.
 func (p *Preemptor) overMemberSets(ctx context.Context, attempts []*place.Attempt) (a *place.Attempt, found *solution, result Verdict) {
 	for i, a := range attempts {
 		p.Victims.Depart(ctx, a, p.Clock.Now(), p.uncertain(a))
@@ -175,9 +175,9 @@ func (p *Preemptor) overMemberSets(ctx context.Context, attempts []*place.Attemp
 	return nil, nil, result
 }
 
-// may returns whether victims are looked for, or why not.
+// may returns Evicts if victims may be searched for the attempt; else the verdict says why not.
 func (p *Preemptor) may(a *place.Attempt) Verdict {
-	if why := p.forbidden(a); why != Evicts && !p.revokes(a.Group) {
+	if why := p.forbidden(a); why != Evicts && !p.mayRevoke(a.Group) {
 		return why
 	}
 	switch {
@@ -189,7 +189,7 @@ func (p *Preemptor) may(a *place.Attempt) Verdict {
 	return Evicts
 }
 
-// forbidden returns why the preemptor may not evict by priority or quota; Evicts if it may.
+// forbidden returns Off without preemption, Never if a pending member never preempts, or else Evicts. It does not consider overdue quotas.
 func (p *Preemptor) forbidden(a *place.Attempt) Verdict {
 	if a.Group.Alone && p.Compares == nil || !a.Group.Alone && !p.Limits().Enabled {
 		return Off
@@ -202,8 +202,8 @@ func (p *Preemptor) forbidden(a *place.Attempt) Verdict {
 	return Evicts
 }
 
-// needed returns the attempt for the members that victims may be evicted for; nil if none. A gang with minMember running members needs
-// none, whatever its match policy. Any fitting member may replace a lost one of a started gang.
+// needed returns the attempt restricted to the members that the gangs need to reach minMember; nil if they need none. No pod is evicted for
+// surplus members, whatever the match policy.
 func needed(a *place.Attempt) *place.Attempt {
 	switch needed := a.Group.Needed(); {
 	case len(needed) == 0:
@@ -218,7 +218,7 @@ func needed(a *place.Attempt) *place.Attempt {
 	return a.For(slices.DeleteFunc(slices.Clone(a.Group.Pending), func(m gang.Member) bool { return !short[m.Gang] }))
 }
 
-// longestGrace returns the longest grace period of pods.
+// longestGrace returns the longest grace period of the pods; 0 without pods.
 func longestGrace(pods []*v1.Pod) (longest time.Duration) {
 	for _, p := range pods {
 		longest = max(longest, eligible.Grace(p))
@@ -226,9 +226,9 @@ func longestGrace(pods []*v1.Pod) (longest time.Duration) {
 	return longest
 }
 
-// longest returns the longest remaining time of terminating pods.
-func longest(leaving []*v1.Pod, now time.Time) (most time.Duration) {
-	for _, p := range leaving {
+// longest returns the longest time from now until one of the terminating pods is gone; 0 without pods.
+func longest(terminating []*v1.Pod, now time.Time) (most time.Duration) {
+	for _, p := range terminating {
 		most = max(most, eligible.TimeToTerminate(p, now))
 	}
 	return most

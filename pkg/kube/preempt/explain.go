@@ -20,16 +20,16 @@ type ExplanationRecorder interface {
 	Evicts(of gang.Ref, why status.Explanation)
 }
 
-// mostComparing is how long the scheduler compares other domains only to explain a choice. No pod is scheduled meanwhile.
-const mostComparing = 300 * time.Millisecond
+// maxComparing bounds the time for which the scheduler compares other domains to explain a choice. No pod is scheduled meanwhile.
+const maxComparing = 300 * time.Millisecond
 
-// patience returns whether there is time for another domain. A simulation's clock stands still, so that there always is.
-func (p *Preemptor) patience() (more func() bool) {
+// timeToCompare returns a function that is true until maxComparing has passed. In a simulation the clock stands still: always true.
+func (p *Preemptor) timeToCompare() (more func() bool) {
 	began := p.Clock.Now()
-	return func() bool { return p.Clock.Since(began) < mostComparing }
+	return func() bool { return p.Clock.Since(began) < maxComparing }
 }
 
-// explain reports why a gang evicts where it does.
+// explain reports in the log and in an event of each gang of the group why the solution's domain was chosen for evictions.
 func (p *Preemptor) explain(ctx context.Context, a *place.Attempt, e *solution) {
 	why := explanation(a.Net.Tree, e.why())
 	text := why.String()
@@ -43,7 +43,7 @@ func (p *Preemptor) explain(ctx context.Context, a *place.Attempt, e *solution) 
 	}
 }
 
-// explanation translates a choice.
+// explanation translates the comparison of domains by package evict for users.
 func explanation(tree *topology.Tree, choice evict.Choice) status.Explanation {
 	out := status.Explanation{Won: domainName(tree, choice.Considered[0].Domain), Rule: choice.Rule}
 	for _, c := range choice.Considered {

@@ -16,7 +16,7 @@ import (
 // x is of gang 1, y counts towards budget b, and z terminates anyway.
 func (p *Preemptor) ListCandidates(ctx context.Context, a *place.Attempt) (lines []string) {
 	name := func(key string) string { _, n := convert.SplitKey(key); return n }
-	c := p.candidates(ctx, a, p.Limits().MaxGrace, extent{}, nil)
+	c := p.candidates(ctx, a, p.Limits().MaxGrace, victimLimits{}, nil)
 	for i, here := range c.byNode {
 		var words []string
 		for _, v := range here.victims {

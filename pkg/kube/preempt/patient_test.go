@@ -10,7 +10,7 @@ import (
 // A group waits for a finishing gang for five seconds, counted separately for each group. It may wait again after
 // five seconds without a wait.
 func TestGangWaitsForFinishAtMostFiveSeconds(t *testing.T) {
-	var p patient
+	var p endWaits
 	may := func(ms int) bool { return p.mayWait(gangG, time.Unix(1000, 0).Add(time.Duration(ms)*time.Millisecond)) }
 	require.True(t, may(0) && may(1000) && may(4999))
 	require.False(t, may(5000))

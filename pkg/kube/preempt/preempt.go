@@ -40,16 +40,16 @@ type (
 // Preemptor finds victims for the gangs of one profile, and has them evicted.
 type Preemptor struct {
 	*departure.Evictor
-	// Compares returns, second, on how many of some nodes victims for a pod without a gang are compared. It is nil if the profile's
-	// DefaultPreemption does not evict, so that no pods are evicted for such pods. The caller sets it before the first cycle.
+	// Compares returns as its second result on how many of the given number of nodes victims are compared for a pod without a gang. It is
+	// nil if the profile's DefaultPreemption is off: then no pod is evicted for pods without a gang. It is set before the first cycle.
 	Compares func(nodes int32) (int32, int32)
 	budgets  policylisters.PodDisruptionBudgetLister
 	podStore toolscache.Store // pods by namespace/name
 	memory   searchMemory
-	patient  patient
-	retries  memo.Map[gang.Ref, *v1.Pod] // the pods to retry in a moment, one for each gang
-	searched atomic.Int64                // nodes searched for victims
-	among    int64                       // mostAmongNodes
+	endWaits endWaits
+	retries  memo.Map[gang.Ref, *v1.Pod] // scheduled retries: the representative to activate, by group
+	searched atomic.Int64                // how many nodes have been searched for victims so far
+	among    int64                       // mostAmongNodes; tests set less
 }
 
 // New returns the Preemptor of a profile.
@@ -79,5 +79,5 @@ const (
 	Ending  = status.PreemptionEnding
 )
 
-// mostAmongNodes bounds the nodes searched for victims in several attempts; mostLooks times as many are checked for changes.
-const mostAmongNodes, mostLooks = 16_000, 10
+// mostAmongNodes bounds the nodes that one Evict searches after two attempts; changeChecksFactor times as many are checked for changes.
+const mostAmongNodes, changeChecksFactor = 16_000, 10

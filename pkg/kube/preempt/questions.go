@@ -11,25 +11,26 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Candidates returns, by node index, the candidates for an attempt and the terminating pods, however long these take. noVictims says that
-// there are none. A search for victims starts from them; its choice is not predicted.
+// Candidates returns, by node index, the pods that may be evicted for an attempt and the terminating pods, whatever their grace periods.
+// noVictims says that there are none.
 func (p *Preemptor) Candidates(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, noVictims bool) {
-	c := p.candidates(ctx, a, eligible.NoTimeLimit, allBelow, nil)
-	return c.goneWith(c.allPicks()), !c.exist
+	c := p.candidates(ctx, a, eligible.NoTimeLimit, ignoresMins, nil)
+	return c.goneAfter(c.allPicks()), !c.anyCandidate
 }
 
-// May returns whether victims are looked for at all for an attempt: Evicts, or why not.
+// May returns Evicts if victims may be searched for the attempt; else the verdict says why not.
 func (p *Preemptor) May(a *place.Attempt) Verdict { return p.may(a) }
 
-// QuotaCheck returns the quota check of single pods for a group, given whether the pod's priority is lower; nil without quotas.
+// QuotaCheck returns a function that returns whether the quotas allow the eviction of a pod for the group. lower says that the pod's
+// priority is lower than the group's. QuotaCheck returns nil if the group has no quotas.
 func (p *Preemptor) QuotaCheck(group *cache.Group) func(pod *v1.Pod, lower bool) bool {
-	if claim := p.claim(group, eligible.NoTimeLimit, extent{}); claim != nil {
-		return claim.May
+	if search := p.search(group, eligible.NoTimeLimit, victimLimits{}); search != nil {
+		return search.May
 	}
 	return nil
 }
 
-// violated returns the disruption budgets that forbid evicting all these pods.
+// violated returns the sorted names of the disruption budgets that do not allow the eviction of all these pods.
 func (c *candidates) violated(pods []*v1.Pod) (names []string) {
 	left := map[string]int{}
 	for _, pod := range pods {

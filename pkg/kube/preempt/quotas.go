@@ -22,55 +22,57 @@ type (
 	VictimSearch = eligible.VictimSearch
 )
 
-// extent bounds the victims of a search, besides the rule of eligibility.
-type extent struct {
+// victimLimits restricts the victims of one search further than eligible.Rule does. The zero value restricts priorities not at all, and
+// allows only victims from gangs that borrow.
+type victimLimits struct {
 	// highest is the highest priority of a victim; nil is any.
 	highest *int32
-	// lacks is as for BelowMin; 0 is borrowing gangs alone.
-	lacks quota.Share
-	// revokes selects pods of overdue quotas (monitorAllQuotas), whatever their priority, and no other pods.
-	revokes bool
+	// maxLack adds gangs that do not borrow, as VictimSearch.BelowMin does. 0 adds none.
+	maxLack quota.Share
+	// onlyOverdue allows only pods of overdue quotas (monitorAllQuotas), whatever their priority.
+	onlyOverdue bool
 }
 
-// claim returns the quota check for a group; nil without quotas. With revokes it is also nil if no quota is overdue.
-func (p *Preemptor) claim(group *cache.Group, within time.Duration, limits extent) VictimSearch {
+// search returns a new quota check of victims for a group. Pods that terminate within the given time count as gone. It returns nil without
+// quotas, and with limits.onlyOverdue if no quota is overdue.
+func (p *Preemptor) search(group *cache.Group, within time.Duration, limits victimLimits) VictimSearch {
 	if p.Quotas == nil {
 		return nil
 	}
-	if limits.revokes {
+	if limits.onlyOverdue {
 		return p.Quotas.SearchOverdueVictims(group)
 	}
-	claim := p.Quotas.SearchVictims(group, within)
-	if claim == nil {
+	search := p.Quotas.SearchVictims(group, within)
+	if search == nil {
 		return nil
 	}
-	claim.OwnFirst()
-	if limits.lacks > 0 {
-		claim.BelowMin(limits.lacks)
+	search.OwnFirst()
+	if limits.maxLack > 0 {
+		search.BelowMin(limits.maxLack)
 	}
-	return claim
+	return search
 }
 
-// revokes returns whether pods of overdue quotas may be evicted for a group.
-func (p *Preemptor) revokes(group *cache.Group) bool {
-	return p.claim(group, eligible.NoTimeLimit, extent{revokes: true}) != nil
+// mayRevoke returns whether a quota is overdue, so that its pods may be evicted for the group.
+func (p *Preemptor) mayRevoke(group *cache.Group) bool {
+	return p.search(group, eligible.NoTimeLimit, victimLimits{onlyOverdue: true}) != nil
 }
 
-// The extents of a claim: each quota keeps its min; every gang counts that may be evicted at all.
+// With keepsEveryMin each quota keeps its min despite the evictions. With ignoresMins all gangs that the quotas allow are candidates.
 var (
-	noneBelow = extent{lacks: 1}
-	allBelow  = extent{lacks: math.MaxUint64}
+	keepsEveryMin = victimLimits{maxLack: 1}
+	ignoresMins   = victimLimits{maxLack: math.MaxUint64}
 )
 
-// own replaces the attempt if its members are of several quotas and some victims free capacity for only some of these. The new attempt
-// records which quotas may use the capacity of which victim.
-func (c *candidates) own(ctx context.Context) (err error) {
-	if c.claim == nil {
+// recordQuotaOwners replaces c.Attempt if its members have several quotas and some of these may not use the capacity of some candidate. The
+// new attempt knows which quotas may use the capacity of which candidate.
+func (c *candidates) recordQuotaOwners(ctx context.Context) (err error) {
+	if c.search == nil {
 		return nil
 	}
 	var quotas []string
 	for _, m := range c.Group.Pending {
-		if name := c.claim.QuotaOf(c.Group.Pods[m.Pod]); !slices.Contains(quotas, name) {
+		if name := c.search.QuotaOf(c.Group.Pods[m.Pod]); !slices.Contains(quotas, name) {
 			quotas = append(quotas, name)
 		}
 	}
@@ -80,14 +82,14 @@ func (c *candidates) own(ctx context.Context) (err error) {
 	excluded := map[types.UID][]string{} // by pod, the quotas that may not use its capacity
 	for _, entry := range c.byNode {
 		for _, pod := range entry.pods {
-			if without := slices.DeleteFunc(slices.Clone(quotas), func(name string) bool { return c.claim.Uses(name, pod) }); len(without) > 0 {
+			if without := slices.DeleteFunc(slices.Clone(quotas), func(name string) bool { return c.search.Uses(name, pod) }); len(without) > 0 {
 				excluded[pod.UID] = without
 			}
 		}
 	}
 	if len(excluded) > 0 {
 		uses := func(name string, gone *v1.Pod) bool { return !slices.Contains(excluded[gone.UID], name) }
-		c.Attempt, err = c.WithOwners(ctx, &place.Owners{Of: c.claim.QuotaOf, Uses: uses})
+		c.Attempt, err = c.WithOwners(ctx, &place.Owners{Of: c.search.QuotaOf, Uses: uses})
 	}
 	return err
 }

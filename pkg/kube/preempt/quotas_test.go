@@ -135,7 +135,7 @@ var candidateWord = regexp.MustCompile(`^((\w+)(-\d)?)=(\d+)(:\w+)?(@\d+)?$`)
 // nodes.
 func candidatesOf(t rapid.TB, there, gangs, lack string) *candidates {
 	t.Helper()
-	c, number := &candidates{claim: Lack(lack)}, map[string]int{}
+	c, number := &candidates{search: Lack(lack)}, map[string]int{}
 	for i, group := range strings.Fields(gangs) {
 		for word := range strings.SplitSeq(group, "+") {
 			name, spare, _ := strings.Cut(word, "=")

@@ -17,79 +17,79 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// solution is a victim set and the plan that follows.
+// solution is a victim set and the plan that it makes possible.
 type solution struct {
 	place.Outcome
-	gone   []*v1.Pod
+	gone   []*v1.Pod // the victims
 	cost   evict.Cost
 	why    func() evict.Choice // compares domains, which takes a while; nil without victims
 	awaits []*v1.Pod           // terminating pods whose quota the members need
-	// revokes is the claim on overdue quotas whose pods are evicted; nil for other victims.
+	// revokes is the quota check of a search for pods of overdue quotas; nil for other victims.
 	revokes VictimSearch
 }
 
-// before returns whether a solution costs less than another one.
+// before returns whether the victims of s cost less than the victims of o.
 func (s *solution) before(o *solution) bool { return s.cost.Compare(o.cost) < 0 }
 
-// shortGraceFirst looks for the cheapest victim set that makes the members of an attempt fit. Without one the verdict says why. The
-// candidates are returned as well.
+// shortGraceFirst returns the cheapest victim set that makes the members of an attempt fit, and the candidates of the last search. If there
+// is no such set, the solution is nil and the verdict says why.
 //
 // Order of preference:
-//   - nodes whose victims terminate within maxGrace
-//   - borrowing gangs
-//   - members of other gangs that leave each quota its min
-//   - sets that cost a quota as little of its min as possible
-//   - pods of overdue quotas, within their disruption budgets and whatever their priority
+//   - nodes whose victims terminate within maxGrace.
+//   - borrowing gangs.
+//   - members of other gangs whose quotas keep their min.
+//   - sets that cost a quota as little of its min as possible.
+//   - pods of overdue quotas, within their disruption budgets and whatever their priority.
 func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
 	for _, n := range a.Nodes {
 		if n != nil {
 			p.searched.Add(1)
 		}
 	}
-	found, verdict, c := p.byRights(ctx, a)
-	if found != nil || verdict == LeftOut || verdict == Untried || !p.revokes(a.Group) {
+	found, verdict, c := p.withoutOverdueQuotas(ctx, a)
+	if found != nil || verdict == LeftOut || verdict == Untried || !p.mayRevoke(a.Group) {
 		return found, verdict, c
 	}
-	revoked, _, overdue := p.chooseBelow(ctx, a, extent{revokes: true})
-	if overdue.claim == nil { // no quota is overdue any more
+	revoked, _, overdue := p.chooseBelow(ctx, a, victimLimits{onlyOverdue: true})
+	if overdue.search == nil { // no quota is overdue any more
 		return nil, verdict, c
 	}
 	if revoked == nil || len(revoked.gone) == 0 {
-		overdue.claim.NotRevoked(nil)
+		overdue.search.NotRevoked(nil)
 		return nil, verdict, c
 	}
 	if barred := overdue.violated(revoked.gone); len(barred) > 0 {
-		overdue.claim.NotRevoked(barred)
+		overdue.search.NotRevoked(barred)
 		return nil, verdict, c
 	}
-	revoked.revokes = overdue.claim
+	revoked.revokes = overdue.search
 	return revoked, Evicts, overdue
 }
 
-// byRights returns the cheapest set of victims of lower priority, and of pods that quotas may reclaim. It does not consider overdue quotas.
-// There are no candidates if the preemptor may evict neither.
-func (p *Preemptor) byRights(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
+// withoutOverdueQuotas returns the cheapest set of victims of lower priority, or that the members' quotas may reclaim. Pods are not victims
+// only because their quota is overdue. If the preemptor may not evict at all, the verdict says so and the candidates are empty.
+func (p *Preemptor) withoutOverdueQuotas(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
 	if why := p.forbidden(a); why != Evicts {
 		return nil, why, &candidates{Attempt: a, byNode: make([]onNode, len(a.Nodes))}
 	}
 	if sample := p.sample(a); sample != nil {
-		found, verdict, c := p.chooseBelow(ctx, sample, extent{})
+		found, verdict, c := p.chooseBelow(ctx, sample, victimLimits{})
 		if found != nil && found.cost.Violations == 0 && longestGrace(found.gone) <= p.Limits().MaxGrace {
 			return found, verdict, c
 		}
 	}
-	found, verdict, c := p.chooseBelow(ctx, a, extent{})
-	for _, limits := range []extent{noneBelow, allBelow} {
-		if found == nil && verdict != LeftOut && verdict != Untried && c.claim != nil && c.claim.BelowMin(limits.lacks) {
+	found, verdict, c := p.chooseBelow(ctx, a, victimLimits{})
+	for _, limits := range []victimLimits{keepsEveryMin, ignoresMins} {
+		if found == nil && verdict != LeftOut && verdict != Untried && c.search != nil && c.search.BelowMin(limits.maxLack) {
 			found, verdict, c = p.chooseBelow(ctx, a, limits)
 		}
 	}
-	for tries := mostSmaller; tries > 0 && found != nil && c.claim != nil; tries-- {
-		lacks := c.claim.Shortfall(found.gone)
-		if lacks == 0 {
+	for tries := mostSmaller; tries > 0 && found != nil && c.search != nil; tries-- {
+		maxLack := c.search.Shortfall(found.gone)
+		if maxLack == 0 {
 			break
 		}
-		smaller, _, fromSmaller := p.chooseBelow(ctx, a, extent{lacks: lacks})
+		smaller, _, fromSmaller := p.chooseBelow(ctx, a, victimLimits{maxLack: maxLack})
 		if smaller == nil {
 			break
 		}
@@ -98,9 +98,10 @@ func (p *Preemptor) byRights(ctx context.Context, a *place.Attempt) (*solution, 
 	return found, verdict, c
 }
 
-// sample returns an attempt for a pod without a gang on evenly spread nodes; nil if all nodes count, or quotas may need victims elsewhere.
+// sample returns the attempt of a pod without a gang, restricted to as many evenly spread nodes as p.Compares says. It returns nil for a
+// gang, with quotas (which may need victims on any node), and if all nodes are to be compared.
 func (p *Preemptor) sample(a *place.Attempt) *place.Attempt {
-	if !a.Group.Alone || p.claim(a.Group, eligible.NoTimeLimit, extent{}) != nil {
+	if !a.Group.Alone || p.search(a.Group, eligible.NoTimeLimit, victimLimits{}) != nil {
 		return nil
 	}
 	n := len(a.Nodes)
@@ -111,11 +112,11 @@ func (p *Preemptor) sample(a *place.Attempt) *place.Attempt {
 	return a.Without(func(node int) bool { return node*int(few)%n >= int(few) })
 }
 
-// mostSmaller bounds the searches for sets that cost quotas less of their mins.
+// mostSmaller bounds the searches for victim sets that leave the quotas more of their min.
 const mostSmaller = 8
 
-// chooseBelow returns the cheapest victims within limits. For a pod without a gang, the victims' highest priority is as low as possible.
-func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, limits extent) (*solution, Verdict, *candidates) {
+// chooseBelow returns the cheapest victims within limits. For a pod without a gang it first minimizes the highest priority of the victims.
+func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, limits victimLimits) (*solution, Verdict, *candidates) {
 	found, verdict, c := p.choose(ctx, a, limits)
 	if found == nil || len(found.gone) == 0 || !a.Group.Alone {
 		return found, verdict, c
@@ -135,7 +136,7 @@ func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, limits ex
 	return found, verdict, c
 }
 
-// priorities returns the victims' priorities below a given one, rising.
+// priorities returns the distinct priorities of the candidates that are lower than below, in ascending order.
 func (c *candidates) priorities(below int32) (all []int32) {
 	for _, entry := range c.byNode {
 		for _, v := range entry.victims {
@@ -148,34 +149,34 @@ func (c *candidates) priorities(below int32) (all []int32) {
 	return slices.Compact(all)
 }
 
-// choose looks for victims with short grace periods first, and then for all.
-func (p *Preemptor) choose(ctx context.Context, a *place.Attempt, limits extent) (*solution, Verdict, *candidates) {
+// choose returns the cheapest victims that terminate within MaxGrace. If there are none, it searches again with any grace period.
+func (p *Preemptor) choose(ctx context.Context, a *place.Attempt, limits victimLimits) (*solution, Verdict, *candidates) {
 	c := p.candidates(ctx, a, p.Limits().MaxGrace, limits, nil)
 	found, verdict := p.cheapest(ctx, c)
-	if found == nil && c.late && verdict != LeftOut {
-		lacking := c.lacking
+	if found == nil && c.slowPodsExcluded && verdict != LeftOut {
+		quotaShort := c.quotaShort
 		c = p.candidates(ctx, a, eligible.NoTimeLimit, limits, nil)
 		found, verdict = p.cheapest(ctx, c)
-		c.lacking = c.lacking || lacking
+		c.quotaShort = c.quotaShort || quotaShort
 	}
 	return found, verdict, c
 }
 
-// cheapest asks package evict for the cheapest victim set among the candidates.
+// cheapest returns the cheapest set of candidates that makes the members fit, with their plan, or nil and why not. It sets c.quotaShort.
 func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Verdict) {
-	if c.own(ctx) != nil {
+	if c.recordQuotaOwners(ctx) != nil {
 		return nil, Untried
 	}
-	if !c.exist {
-		return nil, c.noHelp() // the cluster as it is was tried already
+	if !c.anyCandidate {
+		return nil, c.noHelp() // the caller has already tried without victims
 	}
 	problem := c.problem(ctx)
 	found := evict.Cheapest(problem)
-	// a blocker of other nodes means that not all sets were tried
-	sure := found.Conclusive && (!c.blocksOthers || c.claim != nil && found.Freeable)
-	c.lacking = found.Freeable
+	// a candidate that keeps members off other nodes means that not all sets were tried
+	conclusive := found.Conclusive && (!c.blocksOthers || c.search != nil && found.Freeable)
+	c.quotaShort = found.Freeable
 	if found.Plan == nil && found.Placed == nil {
-		if !sure {
+		if !conclusive {
 			return nil, Untried
 		}
 		return nil, c.noHelp()
@@ -193,26 +194,28 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 			comparing.Each = func(domains int, look func(i int)) { c.InParallel(ctx, domains, look) }
 		}
 		s.why = func() evict.Choice {
-			comparing.More = p.patience()
+			comparing.More = p.timeToCompare()
 			return evict.Consider(problem, found, comparing)
 		}
 	}
-	if c.claim != nil {
-		s.awaits = c.claim.CountedAsGone()
+	if c.search != nil {
+		s.awaits = c.search.CountedAsGone()
 	}
 	return s, Evicts
 }
 
-// problem returns the question to package evict.
+// problem returns the input of package evict: nodes, candidates, gangs, the quota check and the placement check.
 func (c *candidates) problem(ctx context.Context) evict.Problem {
-	problem := evict.Problem{World: c.World, Request: c.Request(), Nodes: c.raw(ctx), Gangs: c.gangs, GathersSeparately: len(c.Sets) > 0}
+	problem := evict.Problem{
+		World: c.World, Request: c.Request(), Nodes: c.evictNodes(ctx), Gangs: c.gangs, GathersSeparately: len(c.Sets) > 0,
+	}
 	if c.Group.Alone {
 		problem.World.Tree, problem.Request = flat(len(c.Nodes)), plan.Request{Want: 1, Min: 1}
 	}
-	if c.claim != nil {
+	if c.search != nil {
 		problem.Quota = quotaCheck{c}
 	}
-	if !c.isAlike() {
+	if !c.membersInterchangeable() {
 		problem.Placement = placementCheck{ctx, c, c.Sharing(mixed.NewWork(mixed.SingleSearchEffort / 4))}
 	}
 	if c.Dependent() {
@@ -221,8 +224,8 @@ func (c *candidates) problem(ctx context.Context) evict.Problem {
 	return problem
 }
 
-// flat returns a tree of nodes without domains, in the order of their indexes. A pod without a gang gathers with no other pod. Among equal
-// victims the younger ones are evicted, as in kube-scheduler.
+// flat returns a tree of so many nodes without domains, in the order of their indexes. It is for a pod without a gang, for which domains do
+// not matter: among equal victims the younger ones are evicted, as in kube-scheduler.
 func flat(nodes int) *topology.Tree {
 	all := make([]topology.Node, nodes)
 	for i := range all {
@@ -231,10 +234,10 @@ func flat(nodes int) *topology.Tree {
 	return topology.Build(nil, all)
 }
 
-// isAlike returns whether all members need the same, wherever other members are.
-func (c *candidates) isAlike() bool { return !c.Dependent() && c.EqualMembers() }
+// membersInterchangeable returns whether all members have equal requests and constraints, and none depends on where the others are.
+func (c *candidates) membersInterchangeable() bool { return !c.Dependent() && c.EqualMembers() }
 
-// outcome sets the node assignments of a solution. It returns false if interdependent members of several quotas may not use them.
+// outcome sets the node assignments of a solution from result. It returns false if the quotas do not allow interdependent members this.
 func (c *candidates) outcome(s *solution, found evict.Found) bool {
 	if found.Plan != nil {
 		s.Outcome = place.Outcome{Places: c.Assign(found.Plan)}
@@ -244,16 +247,17 @@ func (c *candidates) outcome(s *solution, found evict.Found) bool {
 	return !c.Dependent() || c.VictimsUsable(s.Places, s.gone) // one plan has no owners: members of several quotas share it
 }
 
-// placementCheck plans heterogeneous or interdependent members.
+// placementCheck plans heterogeneous or interdependent members for package evict, which itself plans only equal members.
 type placementCheck struct {
 	ctx context.Context
 	*candidates
 	members *place.Attempt // bounds the work of all its plans together
 }
 
-// Fits implements evict.Placement: it plans the members without the victims in gone.
+// Fits implements evict.Placement: it returns a plan for the members after the eviction of gone. Without a plan it returns nil, and whether
+// the search was complete, so that no plan exists.
 func (p placementCheck) Fits(gone []evict.Pick) (evict.Placed, bool) {
-	found, refusal, err := p.members.Choose(p.ctx, p.goneWith(gone))
+	found, refusal, err := p.members.Choose(p.ctx, p.goneAfter(gone))
 	if refusal != nil || err != nil {
 		return nil, err == nil && !refusal.Incomplete
 	}
@@ -267,14 +271,14 @@ type placed struct {
 	loads [][]offer.Slots // by node index and kind of member
 }
 
-// Uses implements evict.Placed.
+// Uses implements evict.Placed: it returns whether the plan assigns a member to the node.
 func (p placed) Uses(node int) bool { return p.loads[node] != nil }
 
-// Holds returns whether the plan's node assignments fit if only the victims in gone terminate, fewer than the plan was made for. It checks
-// the nodes in changed, on which victims stay; interdependent members are checked on all nodes.
+// Holds returns whether the plan's node assignments still fit if only the victims in gone are evicted, fewer than the plan was made with.
+// It checks only the nodes in changed, where victims were spared; interdependent members are checked on all nodes.
 func (p placed) Holds(gone []evict.Pick, changed []int) bool {
 	if p.members.Dependent() {
-		return p.members.Fits(p.ctx, p.Outcome.Places, p.goneWith(gone))
+		return p.members.Fits(p.ctx, p.Outcome.Places, p.goneAfter(gone))
 	}
 	for _, node := range changed {
 		if p.loads[node] == nil {
@@ -293,7 +297,7 @@ func (p placed) Holds(gone []evict.Pick, changed []int) bool {
 	return true
 }
 
-// Places implements evict.Placed.
+// Places implements evict.Placed: it returns the number of members on each node that the plan uses.
 func (p placed) Places() (out []plan.Place) {
 	for node, load := range p.loads {
 		n := offer.Slots(0)
@@ -307,15 +311,15 @@ func (p placed) Places() (out []plan.Place) {
 	return out
 }
 
-// All implements evict.Placed.
+// All implements evict.Placed: it returns whether the plan assigns all pending members.
 func (p placed) All() bool { return len(p.Outcome.Places) == len(p.Group.Pending) }
 
-// quotaCheck asks the quotas about victim sets.
+// quotaCheck is the quota check of victim sets for package evict.
 type quotaCheck struct{ *candidates }
 
-// Check implements evict.Quota.
+// Check implements evict.Quota: it returns the verdict of the quotas for a whole victim set.
 func (q quotaCheck) Check(gone []evict.Pick) evict.Verdict {
-	switch q.claim.Check(q.victims(gone)) {
+	switch q.search.Check(q.victims(gone)) {
 	case quota.Admitted:
 		return evict.Admitted
 	case quota.Short:
@@ -325,32 +329,32 @@ func (q quotaCheck) Check(gone []evict.Pick) evict.Verdict {
 	}
 }
 
-// Short implements evict.Quota.
-func (q quotaCheck) Short() bool { return q.claim.Short() }
+// Short implements evict.Quota: it returns whether a quota lacks capacity, even if the nodes have enough.
+func (q quotaCheck) Short() bool { return q.search.Short() }
 
-// Frees implements evict.Quota.
-func (q quotaCheck) Frees(p evict.Pick) bool { return !q.claim.Short() || q.claim.Frees(q.pod(p)) }
+// Frees implements evict.Quota: it returns whether a victim frees capacity of a quota that lacks some; true if none does.
+func (q quotaCheck) Frees(p evict.Pick) bool { return !q.search.Short() || q.search.Frees(q.pod(p)) }
 
-// Own implements evict.Quota.
-func (q quotaCheck) Own(p evict.Pick) bool { return q.claim.SameQuota(q.pod(p)) }
+// Own implements evict.Quota: it returns whether a victim is of the first member's quota.
+func (q quotaCheck) Own(p evict.Pick) bool { return q.search.SameQuota(q.pod(p)) }
 
-// Turns implements evict.Quota.
+// Turns implements evict.Quota: it returns a check of victims that are evicted one after another.
 func (q quotaCheck) Turns() evict.Turns {
-	may, evicted := q.claim.Turns()
+	may, evicted := q.search.Turns()
 	return turns{q.candidates, may, evicted}
 }
 
-// turns are victims that are evicted one after another.
+// turns checks victims that are evicted one after another: each check takes the earlier evictions into account.
 type turns struct {
 	*candidates
 	may     func([]*v1.Pod) bool
 	evicted func([]*v1.Pod)
 }
 
-// May implements evict.Turns.
+// May implements evict.Turns: it returns whether the picks may be evicted after all earlier calls of Evict.
 func (t turns) May(picks []evict.Pick) bool { return t.may(t.pods(picks)) }
 
-// Evict implements evict.Turns.
+// Evict implements evict.Turns: it records the picks as evicted.
 func (t turns) Evict(picks []evict.Pick) { t.evicted(t.pods(picks)) }
 
 // pods returns the pods of picks.

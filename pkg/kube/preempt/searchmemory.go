@@ -19,30 +19,30 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// A search without victims is remembered with all that it depended on, by domain of the layer that the members must not leave:
+// A search that finds no victims is remembered with all that it depended on, by domain of the layer that the members must not leave:
 //
 //	spine-0   generations of its nodes, gangs that run there, budgets    unchanged: not searched
 //	spine-1   ...                                                         changed: searched
 //
-// The members go to one such domain, so that new victims can only be where something has changed. Of the gangs there it matters whether
-// they may be evicted and how many members they can spare, on any node. The quota check is repeated for each pod, since the use of quotas
-// shows on no node. Nothing is remembered if the quotas themselves are short, or become short after evictions. An entry is compared and
-// replaced, and never updated.
+// All members go to one such domain, so that a repeated search finds victims only in domains that have changed. The state of a gang is
+// whether it may be evicted and how many members it can spare, on all nodes. The state of a pod includes its quota check, because no node
+// shows the use of quotas. Nothing is remembered if a quota lacks capacity before or after evictions. An entry is never updated, only
+// replaced.
 
 // searchMemory holds the failed searches of one profile. Only its scheduling cycles use it, one after the other.
 type searchMemory struct {
 	seed       maphash.Seed
-	questions  int64                    // counts questions, to find the oldest entry
+	questions  int64                    // counts calls of put, to find the oldest entry
 	byRequest  map[string]*failedSearch // by request
 	nodeStates []nodeState              // by node index
 	tree       *topology.Tree
 	paths      []uint64                 // by node index of tree, the position of the node
 	domains    map[int]*domainState     // by the index of the first node
 	reads      int64                    // counts reads of nodes
-	spare      atomic.Pointer[[]onNode] // all empty: reused from a failed search
+	spare      atomic.Pointer[[]onNode] // cleared data of a failed search, which the next search reuses
 }
 
-// mostRemembered bounds the entries: a few bytes for each domain.
+// mostRemembered bounds the entries of byRequest. An entry takes a few bytes for each domain.
 const mostRemembered = 256
 
 // failedSearch is a search without victims for one request.
@@ -54,43 +54,44 @@ type failedSearch struct {
 // failedDomain is the state of a domain at a failed search.
 type failedDomain struct {
 	digest        uint64
-	hadCandidates bool // there was a candidate
+	hadCandidates bool // there was a candidate or a terminating pod
 	// untried says that the search reached its limit.
 	untried bool
 }
 
-// nodeState is what one state of a node shows.
+// nodeState is what a search depends on at one node, as of one generation of the node.
 type nodeState struct {
 	generation      int64
 	readAt          int64 // number of the read
 	gangs           []gang.Ref
 	namespaces      []string
-	podsWithoutGang []*v1.Pod // without a gang
+	podsWithoutGang []*v1.Pod
 }
 
-// domainState is what one state of all nodes of a domain shows. Invariant: a remembered one misses no node. A node is in domains of several
-// layers, each with a state of its own.
+// domainState is what a search depends on at the nodes of a domain. Invariant: a remembered domainState misses no node. Domains of several
+// layers that contain one node have a state each.
 type domainState struct {
 	end        int    // exclusive
 	lastRead   int64  // the last read of a node before the state was made
-	base       uint64 // of paths and generations
+	base       uint64 // hash of the paths and generations of the nodes
 	gangs      []gang.Ref
 	namespaces []string
 }
 
-// searchChanged runs shortGraceFirst on the domains that changed since no victims were found there.
+// searchChanged returns what shortGraceFirst returns. It does not search domains that have not changed since an equal search found no
+// victims there.
 func (p *Preemptor) searchChanged(ctx context.Context, a *place.Attempt) (*solution, Verdict) {
 	request := a.RequestKey()
 	revision := p.quotaRevision()
-	claim := p.claim(a.Group, eligible.NoTimeLimit, allBelow)
-	if request == "" || claim != nil && (claim.Short() || claim.SeveralQuotas()) { // the memory does not distinguish members
+	search := p.search(a.Group, eligible.NoTimeLimit, ignoresMins)
+	if request == "" || search != nil && (search.Short() || search.SeveralQuotas()) { // the memory does not distinguish members
 		found, verdict, _ := p.shortGraceFirst(ctx, a)
 		return found, verdict
 	}
-	if claim != nil {
-		request += claim.RequestKey()
+	if search != nil {
+		request += search.RequestKey()
 	}
-	previous, now := p.memory.get(request), p.digests(a, p.rights(a, claim))
+	previous, now := p.memory.get(request), p.digests(a, p.quotaResults(a, search))
 	changed := map[string]bool{}
 	for d, digest := range now {
 		if old, ok := previous[d]; !ok || old.digest != digest {
@@ -106,37 +107,37 @@ func (p *Preemptor) searchChanged(ctx context.Context, a *place.Attempt) (*solut
 	if len(changed) > 0 {
 		var found *solution
 		found, verdict, c = p.shortGraceFirst(ctx, restricted)
-		if restricted != a && (found != nil || c.lacking) { // the best domain is unknown, and quotas may need victims in any
+		if restricted != a && (found != nil || c.quotaShort) { // the best domain is unknown, and quotas may need victims in any
 			found, verdict, c = p.shortGraceFirst(ctx, a)
 		}
 		if found != nil || verdict == LeftOut {
 			return found, verdict
 		}
 	}
-	exist, untried := false, false
+	anyCandidate, untried := false, false
 	domains := map[string]failedDomain{}
 	for d, digest := range now {
 		if domains[d] = previous[d]; changed[d] {
 			domains[d] = failedDomain{digest, c.anyIn(d), verdict == Untried}
 		}
-		exist, untried = exist || domains[d].hadCandidates, untried || domains[d].untried
+		anyCandidate, untried = anyCandidate || domains[d].hadCandidates, untried || domains[d].untried
 	}
-	if c == nil || !c.lacking && p.quotaRevision() == revision {
+	if c == nil || !c.quotaShort && p.quotaRevision() == revision {
 		p.memory.put(request, domains)
 	}
 	if c != nil {
-		p.memory.spare.Store(c.empty())
+		p.memory.spare.Store(c.takeNodesForReuse())
 	}
 	switch {
 	case untried:
 		return nil, Untried
-	case exist:
+	case anyCandidate:
 		return nil, NoHelp
 	}
 	return nil, NoVictims
 }
 
-// quotaRevision changes whenever the quota check may have changed.
+// quotaRevision returns a number that changes whenever results of the quota check may change; 0 without quotas.
 func (p *Preemptor) quotaRevision() uint64 {
 	if p.Quotas == nil {
 		return 0
@@ -144,25 +145,26 @@ func (p *Preemptor) quotaRevision() uint64 {
 	return p.Quotas.Revision()
 }
 
-// rights returns a number for the quota check of a pod: equal numbers for equal results, as long as no pod is evicted. nil is no quotas.
-type rights func(*v1.Pod) uint8
+// quotaResults returns for a pod one bit for each quota check: whether that check allows the pod's eviction. nil is no quotas.
+type quotaResults func(*v1.Pod) uint8
 
-// rights returns the rights of an attempt's members by its claims: the given one, and others that give other results.
-func (p *Preemptor) rights(a *place.Attempt, claim VictimSearch) rights {
-	if claim == nil {
+// quotaResults returns the results of all quota checks that a search for the attempt uses: the given one, one that counts only pods as gone
+// that terminate within MaxGrace, and one for overdue quotas. Checks that cannot differ are omitted.
+func (p *Preemptor) quotaResults(a *place.Attempt, search VictimSearch) quotaResults {
+	if search == nil {
 		return nil
 	}
-	claims := []VictimSearch{claim}
-	if withinGrace := p.claim(a.Group, p.Limits().MaxGrace, allBelow); withinGrace != nil &&
-		len(claim.CountedAsGone())+len(withinGrace.CountedAsGone()) > 0 {
-		claims = append(claims, withinGrace) // other pods count as gone there
+	searches := []VictimSearch{search}
+	if withinGrace := p.search(a.Group, p.Limits().MaxGrace, ignoresMins); withinGrace != nil &&
+		len(search.CountedAsGone())+len(withinGrace.CountedAsGone()) > 0 {
+		searches = append(searches, withinGrace) // other pods count as gone there
 	}
-	if revokes := p.claim(a.Group, eligible.NoTimeLimit, extent{revokes: true}); revokes != nil {
-		claims = append(claims, revokes)
+	if onlyOverdue := p.search(a.Group, eligible.NoTimeLimit, victimLimits{onlyOverdue: true}); onlyOverdue != nil {
+		searches = append(searches, onlyOverdue)
 	}
 	ceiling := p.Cache.Priority(a.Lowest())
 	return func(pod *v1.Pod) (bits uint8) {
-		for i, c := range claims {
+		for i, c := range searches {
 			if eligible.RuleOf(p.Cache, ceiling, c, nil).Allows(pod) {
 				bits |= 1 << i
 			}
@@ -171,22 +173,22 @@ func (p *Preemptor) rights(a *place.Attempt, claim VictimSearch) rights {
 	}
 }
 
-// anyIn returns whether a domain has a candidate or a terminating pod.
+// anyIn returns whether the domain with the given first node has a candidate or a terminating pod.
 func (c *candidates) anyIn(first string) bool {
 	i, _ := c.Net.Tree.NodeIndex(first)
 	lo, hi := c.Net.Tree.Nodes(domainOf(c.Attempt, i))
 	return slices.ContainsFunc(c.byNode[lo:hi], func(n onNode) bool { return len(n.victims)+len(n.terminating) > 0 })
 }
 
-// empty takes the node data from the candidates, and returns it cleared, for reuse.
-func (c *candidates) empty() *[]onNode {
+// takeNodesForReuse clears c.byNode and returns it. c.byNode is nil afterwards.
+func (c *candidates) takeNodesForReuse() *[]onNode {
 	spare := c.byNode
 	clear(spare)
 	c.byNode = nil
 	return &spare
 }
 
-// domainOf returns the domain of a node that members placed there must not leave.
+// domainOf returns the domain that contains a node and that all members must stay in if one of them is on the node.
 func domainOf(a *place.Attempt, node int) topology.ID {
 	return a.Net.Tree.Ancestor(a.Net.Tree.Node(node), a.All.Must)
 }
@@ -197,8 +199,8 @@ func firstOf(a *place.Attempt, d topology.ID) string {
 	return a.Net.Tree.NodeName(first)
 }
 
-// digests returns, by domain, a digest of the state that a search depends on.
-func (p *Preemptor) digests(a *place.Attempt, check rights) map[string]uint64 {
+// digests returns a digest of all that a search in a domain depends on, by the name of the domain's first node.
+func (p *Preemptor) digests(a *place.Attempt, check quotaResults) map[string]uint64 {
 	if p.memory.byRequest == nil {
 		p.memory.byRequest, p.memory.seed = map[string]*failedSearch{}, maphash.MakeSeed()
 	}
@@ -221,13 +223,13 @@ func (p *Preemptor) digests(a *place.Attempt, check rights) map[string]uint64 {
 	return s.digests
 }
 
-// states collects the digests of one moment.
+// states computes the digests of all domains for one search.
 type states struct {
 	memory  *searchMemory
 	gangs   func(gang.Ref) string
-	check   rights
+	check   quotaResults
 	budgets map[string]string // by namespace
-	vetoes  [2]int
+	vetoes  [2]int            // how many evictions are vetoed, and how often that has changed
 	hash    maphash.Hash
 	digests map[string]uint64
 }
@@ -249,12 +251,12 @@ func (s *states) findPaths(tree *topology.Tree) {
 	}
 }
 
-// domain returns the digest of the nodes from one index to before another.
+// domain returns the digest of the domain with the nodes from index from up to, but not including, end.
 func (s *states) domain(a *place.Attempt, from, end int) uint64 {
-	shown := s.lookAt(a, from, end)
+	state := s.lookAt(a, from, end)
 	s.hash.Reset()
 	maphash.WriteComparable(&s.hash, s.vetoes)
-	maphash.WriteComparable(&s.hash, shown.base)
+	maphash.WriteComparable(&s.hash, state.base)
 	if a.AnyBeside() {
 		for i := from; i < end; i++ {
 			if beside := a.Beside(i); beside != "" {
@@ -263,7 +265,7 @@ func (s *states) domain(a *place.Attempt, from, end int) uint64 {
 			}
 		}
 	}
-	for _, name := range shown.gangs {
+	for _, name := range state.gangs {
 		s.write(s.gangs(name))
 	}
 	for i := from; i < end && s.check != nil; i++ {
@@ -274,14 +276,14 @@ func (s *states) domain(a *place.Attempt, from, end int) uint64 {
 			s.hash.WriteByte(s.check(pod))
 		}
 	}
-	for _, name := range shown.namespaces {
+	for _, name := range state.namespaces {
 		s.write(s.budgets[name])
 	}
 	return s.hash.Sum64()
 }
 
-// lookAt returns the state of the domain with the nodes from one index to before another: the remembered one, or a new one if a node has
-// changed. It remembers a new state unless a node is missing. Unchanged nodes cost only the read of their generations.
+// lookAt returns the state of the domain with the nodes from index from up to, but not including, end. It is the remembered state, or a new
+// one if a node has changed. A new state is remembered unless a node is missing. Of unchanged nodes only the generation is read.
 func (s *states) lookAt(a *place.Attempt, from, end int) *domainState {
 	known := s.memory.domains[from]
 	unchanged, complete := known != nil && known.end == end, true
@@ -293,7 +295,7 @@ func (s *states) lookAt(a *place.Attempt, from, end int) *domainState {
 		n := &s.memory.nodeStates[i]
 		if n.generation != a.Generation(i) {
 			s.memory.reads++
-			n.look(a.Nodes[i], s.memory.reads)
+			n.readNode(a.Nodes[i], s.memory.reads)
 		}
 		unchanged = unchanged && n.readAt <= known.lastRead // the node may have been read for another layer's domain
 	}
@@ -309,8 +311,8 @@ func (s *states) lookAt(a *place.Attempt, from, end int) *domainState {
 	return fresh
 }
 
-// stateOfDomain returns the state of the domain with the nodes from one index to before another: a hash of their paths and generations, and
-// the gangs and namespaces on them.
+// stateOfDomain computes the state of the domain with the nodes from index from up to, but not including, end: a hash of their paths and
+// generations, and the gangs and namespaces of their pods.
 func (s *states) stateOfDomain(a *place.Attempt, from, end int) *domainState {
 	state := &domainState{end: end, lastRead: s.memory.reads}
 	gangs, namespaces := map[gang.Ref]bool{}, map[string]bool{}
@@ -338,14 +340,14 @@ func (s *states) stateOfDomain(a *place.Attempt, from, end int) *domainState {
 	return state
 }
 
-// write adds a text to the hash, with its length, so that two texts never hash like one.
+// write adds a text and its length to the hash. With the length, "a" and "bc" hash differently from "ab" and "c".
 func (s *states) write(text string) {
 	maphash.WriteComparable(&s.hash, len(text))
 	s.hash.WriteString(text)
 }
 
-// look sets the state from the node. number is the number of the read.
-func (n *nodeState) look(node fwk.NodeInfo, number int64) {
+// readNode sets the state from the node. number is the number of this read, which becomes readAt.
+func (n *nodeState) readNode(node fwk.NodeInfo, number int64) {
 	*n = nodeState{generation: node.GetGeneration(), readAt: number}
 	for _, info := range node.GetPods() {
 		pod := info.GetPod()
@@ -361,10 +363,10 @@ func (n *nodeState) look(node fwk.NodeInfo, number int64) {
 	}
 }
 
-// gangStates returns a function that describes, for a running gang, which members of its group may be evicted for an attempt. Grace periods
-// do not matter: members with long ones are victims, too.
-func (p *Preemptor) gangStates(a *place.Attempt, check rights) func(gang.Ref) string {
-	known, waits := map[gang.Ref]string{}, p.waiting()
+// gangStates returns a function that describes, for a running gang, which members of its group may be evicted for an attempt. Equal strings
+// mean equal states. Grace periods are ignored, because a search also tries members with long ones.
+func (p *Preemptor) gangStates(a *place.Attempt, check quotaResults) func(gang.Ref) string {
+	known, waits := map[gang.Ref]string{}, p.podsAtPermit()
 	rule := eligible.RuleOf(p.Cache, p.Cache.Priority(a.Lowest()), nil, nil)
 	mayEvict := func(pod *v1.Pod) bool {
 		if check != nil {
@@ -407,7 +409,7 @@ func (p *Preemptor) gangStates(a *place.Attempt, check rights) func(gang.Ref) st
 	}
 }
 
-// budgetStates describes the budgets by namespace.
+// budgetStates returns a text for each namespace that differs if a disruption budget of the namespace differs.
 func budgetStates(budgets map[string][]budget) map[string]string {
 	out := map[string]string{}
 	for namespace, inNamespace := range budgets {
@@ -420,7 +422,7 @@ func budgetStates(budgets map[string][]budget) map[string]string {
 	return out
 }
 
-// takeSpare returns empty node data for so many nodes.
+// takeSpare returns cleared data for so many nodes: those in v.spare if their number fits, else new ones.
 func (v *searchMemory) takeSpare(nodes int) []onNode {
 	if spare := v.spare.Swap(nil); spare != nil && len(*spare) == nodes {
 		return *spare
@@ -428,7 +430,7 @@ func (v *searchMemory) takeSpare(nodes int) []onNode {
 	return make([]onNode, nodes)
 }
 
-// get returns the entry of a request. Invariant: callers do not change it.
+// get returns the domains of the last failed search for a request; nil if none is remembered. Callers must not change them.
 func (v *searchMemory) get(request string) map[string]failedDomain {
 	if n := v.byRequest[request]; n != nil {
 		return n.domains
@@ -436,7 +438,7 @@ func (v *searchMemory) get(request string) map[string]failedDomain {
 	return nil
 }
 
-// put records a failed search, and drops the oldest entry if there are too many.
+// put records a failed search. It removes the oldest entry if there are more than mostRemembered.
 func (v *searchMemory) put(request string, domains map[string]failedDomain) {
 	v.questions++
 	if v.byRequest[request] == nil && len(v.byRequest) >= mostRemembered {

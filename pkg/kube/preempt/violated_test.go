@@ -74,11 +74,11 @@ func TestViolatedBudgets(t *testing.T) {
 			pod.Labels = map[string]string{"app": map[byte]string{'w': "web", 'd': "db"}[name[0]]}
 			some = append(some, pod)
 		}
-		require.Equal(t, want, strings.Join((&candidates{limits: p.listBudgets()}).violated(some), " "), leave)
+		require.Equal(t, want, strings.Join((&candidates{budgets: p.listBudgets()}).violated(some), " "), leave)
 	}
 	elsewhere := at("n0", "d0")
 	elsewhere.Namespace, elsewhere.Labels = "other", map[string]string{"app": "db"}
-	require.Empty(t, (&candidates{limits: p.listBudgets()}).violated([]*v1.Pod{elsewhere}))
+	require.Empty(t, (&candidates{budgets: p.listBudgets()}).violated([]*v1.Pod{elsewhere}))
 }
 
 // A bounded number of failed searches is remembered. The one that was not used for the longest time is forgotten

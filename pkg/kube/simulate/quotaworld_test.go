@@ -466,17 +466,29 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 		}
 	}
 	w.backWith(b, victim)
-	// Victims of the own quota may be evicted first: that quota may then be within its min. Members of
-	// several quotas have no own quota.
-	quotas := map[string]bool{}
+	// Victims of the own quota may be evicted first: that quota may then be within its min. The needed members have an own quota if those of
+	// one quota are enough: the gang may start without the other ones (world 752237).
+	waiting := map[string]map[string]int{} // by quota and gang
 	for _, p := range w.sorted() {
 		if p == alone || p.Spec.NodeName == "" && w.members[p.Name] != "" && slices.Contains(group, w.members[p.Name]) {
-			quotas[w.quotaOf(p)] = true
+			byGang := waiting[w.quotaOf(p)]
+			if byGang == nil {
+				byGang = map[string]int{}
+				waiting[w.quotaOf(p)] = byGang
+			}
+			byGang[w.members[p.Name]]++
 		}
+	}
+	enough := func(byGang map[string]int) bool {
+		return !slices.ContainsFunc(group, func(name string) bool {
+			_, bound := w.membersOf(name)
+			return w.gangs[name] != nil && byGang[name]+len(bound) < w.gangs[name].min
+		})
 	}
 	var own []string
 	for _, p := range w.leaving() {
-		if len(quotas) == 1 && w.victims[p.Name] && quotas[w.quotaOf(p)] && convert.Priority(p) < lowest {
+		byGang := waiting[w.quotaOf(p)]
+		if w.victims[p.Name] && byGang != nil && (len(waiting) == 1 || enough(byGang)) && convert.Priority(p) < lowest {
 			own = append(own, p.Name)
 		}
 	}

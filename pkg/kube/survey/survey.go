@@ -1,5 +1,5 @@
-// Package survey reads a cluster as the scheduler does and reports, for each integration, its APIs, gangs and rules. It knows the cache and
-// the API groups, and must not know plans or victims. Invariant: it writes nothing.
+// Package survey reads a cluster as the scheduler does, and reports for each integration its APIs, gangs and topology constraints. It uses
+// the cache, but no plans and no victims. Invariant: it writes nothing into the cluster.
 package survey
 
 import (
@@ -30,26 +30,26 @@ const (
 	Read      State = "read"
 	NotServed State = "not served" // the API server does not serve it
 	Denied    State = "denied"     // reading is forbidden
-	Unused    State = "not needed" // served, and read once a pod names such an object
+	Unused    State = "not needed" // served, but read only if a pod names such an object
 	PodsOnly  State = "-"          // no objects: pods have all data
 )
 
 // Source is one integration, in the order in which pods are matched.
 type Source struct {
 	Way      string `json:"way"`
-	Resource string `json:"resource,omitempty"` // of its objects, with group and version
+	Resource string `json:"resource,omitempty"` // the resource of its objects, with group and version
 	State    State  `json:"state"`
 	Gangs    int    `json:"gangs"`
 	Members  int    `json:"members"`
 	Message  string `json:"message,omitempty"` // the remedy for denied objects
 }
 
-// Owner is a kind of object that may declare rules for gangs that it owns.
+// Owner is a kind of object that may declare something about gangs that it owns.
 type Owner struct {
 	Kind     string `json:"kind"`
 	Resource string `json:"resource"`
 	State    State  `json:"state"`
-	Gangs    int    `json:"gangs"` // owned by such an object
+	Gangs    int    `json:"gangs"` // number of gangs that such objects own
 	Message  string `json:"message,omitempty"`
 }
 
@@ -80,7 +80,7 @@ type Options struct {
 
 const pollInterval = 50 * time.Millisecond
 
-// Run reads the cluster. It returns an error if the context ends first.
+// Run reads the cluster and returns the report. It returns an error if objects cannot be read, or the context ends before all are read.
 func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -134,7 +134,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
 	return report(c, src.Served, o.Namespace), nil
 }
 
-// report describes what a cache knows.
+// report returns the report of a cache. namespace is that of the listed gangs; "" is all.
 func report(c *cache.Cache, isServed func(schema.GroupVersionResource) (bool, error), namespace string) *Report {
 	out := &Report{Gangs: []Gang{}}
 	sourceOf, ownerOf := map[string]*Source{}, map[string]*Owner{}
@@ -184,7 +184,8 @@ func report(c *cache.Cache, isServed func(schema.GroupVersionResource) (bool, er
 	return out
 }
 
-// readVersion returns the version of a resource that is read, or why none is.
+// readVersion returns the first of the versions that is served, as text, with the state Read. Without one, the state says why, and resource
+// is the version that may not be read or the first one.
 func readVersion(
 	versions []schema.GroupVersionResource, isServed func(schema.GroupVersionResource) (bool, error),
 ) (resource string, state State, message string) {
