@@ -47,7 +47,7 @@ func RunInMemory(ctx context.Context, out io.Writer) error {
 		"No spine has 4 free slots, so the gang evicts one pod and reserves four nodes until that pod has terminated:")
 	before := slices.Concat(networkFiles, victimFiles)
 	m.options.VictimsStay = true
-	err = m.play(ctx, "one victim terminates; all 4 wait, nominated rank by rank to node-5 to node-8", example2During, before, example2Files)
+	err = m.play(ctx, "one victim terminates; all 4 wait, nominated by rank to node-5 to node-8", example2During, before, example2Files)
 	if err != nil {
 		return err
 	}

@@ -152,7 +152,7 @@ func example2(c *localcluster.Cluster) []step {
 
 		say("Now create a gang of 4 with high priority, which must be in one spine:"),
 		runShown("apply", "-f", example("example2-podgroup.yaml"), "-f", example("example2-pods.yaml")),
-		runChecked(rows("one victim terminates; all 4 wait, nominated rank by rank to node-5 to node-8", example2During, podsMoving...), podsWide...),
+		runChecked(rows("one victim terminates; all 4 wait, nominated by rank to node-5 to node-8", example2During, podsMoving...), podsWide...),
 		runChecked(messageOfFirst, "get", "pod", "hp-training-pod-0", "-o", message),
 		checkAndRun(whileTerminating, podsAndEvents, "get", "pod", "hp-training-pod-1", "-o", message),
 		runChecked(disruptionTarget, "get", "pod", victim, "-o", `jsonpath-as-json={.status.conditions[?(@.type=="DisruptionTarget")]}`),

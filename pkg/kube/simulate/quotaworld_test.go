@@ -467,7 +467,7 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 	}
 	w.backWith(b, victim)
 	// Victims of the own quota may be evicted first: that quota may then be within its min. The needed members have an own quota if those of
-	// one quota are enough: the gang may start without the other ones (world 752237).
+	// one quota are enough: the group may start without the other ones (worlds 752237, 757700).
 	waiting := map[string]map[string]int{} // by quota and gang
 	for _, p := range w.sorted() {
 		if p == alone || p.Spec.NodeName == "" && w.members[p.Name] != "" && slices.Contains(group, w.members[p.Name]) {
@@ -480,10 +480,13 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 		}
 	}
 	enough := func(byGang map[string]int) bool {
-		return !slices.ContainsFunc(group, func(name string) bool {
-			_, bound := w.membersOf(name)
-			return w.gangs[name] != nil && byGang[name]+len(bound) < w.gangs[name].min
-		})
+		start := 0
+		for _, name := range group {
+			if _, bound := w.membersOf(name); w.gangs[name] != nil && byGang[name]+len(bound) >= w.gangs[name].min {
+				start++
+			}
+		}
+		return start >= w.least(group)
 	}
 	var own []string
 	for _, p := range w.leaving() {
