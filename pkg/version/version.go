@@ -1,5 +1,4 @@
-// Package version says which Muster this is. It knows what the linker and the Go tool wrote into
-// the program, and nothing else of Muster.
+// Package version says which Muster this is. It knows what the linker and the Go tool wrote into the program, and nothing else of Muster.
 package version
 
 import (

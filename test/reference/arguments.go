@@ -29,8 +29,9 @@ func arguments(out *strings.Builder, root string) error {
 	if err != nil {
 		return err
 	}
-	out.WriteString("\n## CoschedulingArgs\n\nArguments of the plugin `" + config.PluginName + "` in a KubeSchedulerConfiguration. A process with arguments that are invalid does not start, and says which. While it runs, the file is read again\n" +
-		"when it changes: what may change then does; of the rest an event on the Lease says that it needs a restart; a file that is invalid changes nothing (event, `muster_configuration_current`).\n")
+	out.WriteString("\n## CoschedulingArgs\n\nArguments of the plugin `" + config.PluginName + "` in a KubeSchedulerConfiguration. Muster does not start with invalid arguments; the error names them.\n" +
+		"While Muster runs, it reads the file again when the file changes. Arguments with `while it runs` in the column changes take effect at once.\n" +
+		"For the others, an event on the Lease says that Muster needs a restart. An invalid file changes nothing (event, `muster_configuration_current`).\n")
 	var rows [][]string
 	example := ""
 	of := reflect.TypeFor[config.Args]()

@@ -58,11 +58,11 @@ func rootFolder() (string, error) {
 
 const head = `# Reference
 
-Everything that Muster reads and writes, with its meaning, the supported values, what holds without it, and an example. This page is
-made from the source by ` + "`make generate`" + `; do not edit it.
+This page lists all annotations, labels, fields, arguments, metrics and flags of Muster, with their meaning, supported values,
+default and an example. It is made from the source by ` + "`make generate`" + `; do not edit it.
 
-What is invalid is refused when it is applied, where the [admission policies](admins/install.md#admission-policies) are installed; the
-scheduler says it in an event and in the PodGroup's status all the same. [Reasons of conditions and events](reference/reasons.md) are on
+The [admission policies](admins/install.md#admission-policies), if installed, reject invalid values when you apply an object. The scheduler
+reports invalid values in an event and in the PodGroup's status. [Reasons of conditions and events](reference/reasons.md) are on
 a page of their own.
 `
 

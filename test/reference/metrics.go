@@ -38,8 +38,8 @@ func metrics(out *strings.Builder, _ string) error {
 	if err != nil {
 		return err
 	}
-	out.WriteString("\n## Metrics\n\nAt `/metrics` of the scheduler, beside all of kube-scheduler's. What is true now and not counted, every gauge but\n" +
-		"`muster_leading`, is told by the replica that leads.\n")
+	out.WriteString("\n## Metrics\n\nMuster exports these metrics at `/metrics`, with all metrics of kube-scheduler. Only the replica that leads exports gauges, except\n" +
+		"`muster_leading`.\n")
 	var rows [][]string
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "muster_") {

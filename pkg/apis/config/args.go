@@ -39,23 +39,21 @@ const (
 //	controllerWorkers       1               an integer ≥ 1
 //	skipCheckScheduleCycle  false           true, false; without effect
 type Args struct {
-	// AwareNetworkTopology: gangs are placed by the network-topology-spec that they carry.
+	// AwareNetworkTopology: Muster places gangs by their annotation network-topology-spec.
 	AwareNetworkTopology bool
 	// EnablePreemption: a gang may evict pods of lower priority.
 	EnablePreemption bool
-	// DefaultTimeout is how long members wait for one another if their gang does not say.
+	// DefaultTimeout is how long members wait at Permit for one another, if their gang sets no time.
 	DefaultTimeout time.Duration
-	// PreemptionTimeout is how long victims may stay after their grace period before their
-	// node is given up.
+	// PreemptionTimeout is how long victims may still run after their grace period. Then the reservation ends.
 	PreemptionTimeout time.Duration
-	// MaxGrace is the longest grace period of a victim whose node is not the last choice.
+	// MaxGrace is a grace period. Victims with a longer one are evicted only if no other victims suffice.
 	MaxGrace time.Duration
-	// StarvationTimeout is how long a gang is refused before free places are kept for it,
-	// so that smaller ones do not overtake it for ever.
+	// StarvationTimeout is how long a gang is unschedulable before free capacity is held for it. Smaller gangs then cannot overtake it.
 	StarvationTimeout time.Duration
-	// DefaultMatchPolicy is for gangs that do not say.
+	// DefaultMatchPolicy is the match policy of gangs without one.
 	DefaultMatchPolicy scheduling.MatchPolicy
-	// ControllerWorkers is how many PodGroups are brought up to date at the same time.
+	// ControllerWorkers is the number of PodGroups whose status is updated at the same time.
 	ControllerWorkers int
 	// SkipCheckScheduleCycle is accepted so that Koordinator's configurations load.
 	SkipCheckScheduleCycle bool

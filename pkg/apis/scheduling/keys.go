@@ -15,8 +15,7 @@ const (
 	LabelPodGroup = "pod-group.scheduling.sigs.k8s.io"
 	// LabelPodGroupX names a PodGroup of scheduling.x-k8s.io.
 	LabelPodGroupX = "scheduling.x-k8s.io/pod-group"
-	// AnnotationGangName names a gang that has no PodGroup: its members describe it
-	// themselves, with the annotations below.
+	// AnnotationGangName names a gang that has no PodGroup: its members describe it themselves, with the annotations below.
 	AnnotationGangName = "gang.scheduling.koordinator.sh/name"
 	// LabelGangName is deprecated, and means the same as AnnotationGangName.
 	LabelGangName = "pod-group.scheduling.sigs.k8s.io/name"

@@ -5,8 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodGroupSpec says when a gang may start. All of it is optional: a PodGroup may also
-// exist only to carry annotations.
+// PodGroupSpec says when a gang may start. All of it is optional: a PodGroup may also exist only to carry annotations.
 //
 // +kubebuilder:object:generate=true
 type PodGroupSpec struct {
@@ -15,17 +14,16 @@ type PodGroupSpec struct {
 	// +optional
 	MinMember int32 `json:"minMember,omitempty"`
 
-	// minResources is what the members need in all, those included that are created
-	// later. The gang starts where as much is free, and capacity beyond the pods
-	// that exist is held until the rest comes, at most for the time to wait. Default: none.
+	// minResources is the request of all members together, also of members that are created later. The gang starts
+	// where this amount is free. Until the other members exist, Muster holds their capacity, at most for the time to
+	// wait. Default: none.
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule=`!self.exists(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))`,messageExpression=`self.filter(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))[0] + ' is below 0; supported values: quantities ≥ 0'`
 	// +optional
 	MinResources corev1.ResourceList `json:"minResources,omitempty"`
 
-	// scheduleTimeoutSeconds is how long members that hold a node wait for the rest
-	// before all of them give their nodes back. Default: defaultTimeout of
-	// CoschedulingArgs.
+	// scheduleTimeoutSeconds is how long members with an assigned node wait for the other members. After this time
+	// all of them release their nodes. Default: defaultTimeout of CoschedulingArgs.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds,omitempty"`
@@ -58,21 +56,21 @@ type PodGroupStatus struct {
 	// +optional
 	Running int32 `json:"running"`
 
-	// succeeded is how many members ended well.
+	// succeeded is the number of members that succeeded.
 	// +optional
 	Succeeded int32 `json:"succeeded,omitempty"`
 
-	// failed is how many members ended in failure.
+	// failed is the number of members that failed.
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 
-	// domain is the path of the deepest domain of the network that holds all members which have a node, such as
-	// spine-1/block-2. It is absent if that is the whole cluster, or none has a node.
+	// domain is the path of the lowest topology domain with all members that have a node, such as spine-1/block-2.
+	// It is absent if that is the whole cluster, or if no member has a node.
 	// +optional
 	Domain string `json:"domain,omitempty"`
 
-	// position is the gang's place in the queue, from 1, as it was not longer than half a minute ago. It is absent of
-	// a gang that has started or that nobody tries yet, and beyond the first 100.
+	// position is the gang's position in the queue, from 1, at most half a minute old. It is absent if the gang has
+	// started, if Muster does not try the gang yet, and beyond position 100.
 	// +optional
 	Position int32 `json:"position,omitempty"`
 
@@ -80,7 +78,7 @@ type PodGroupStatus struct {
 	// +optional
 	ScheduleStartTime *metav1.Time `json:"scheduleStartTime,omitempty"`
 
-	// conditions say what the gang waits for, or why it was refused.
+	// conditions say what the gang waits for, or why it is unschedulable or rejected.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -176,8 +176,7 @@ func (c *VictimSearch) Short() bool { return len(c.shorts) > 0 }
 // mostVerdicts bounds the remembered verdicts of a search.
 const mostVerdicts = 4096
 
-// Check returns whether the quotas allow the eviction of all these pods together and then admit the request. Verdicts are remembered by
-// victim set.
+// Check returns whether the quotas allow the eviction of all these pods together and then admit the request. It remembers verdicts.
 func (c *VictimSearch) Check(gone []*v1.Pod) quota.Verdict {
 	uids := make([]string, len(gone))
 	for i, p := range gone {

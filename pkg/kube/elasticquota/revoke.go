@@ -138,8 +138,7 @@ func (c *VictimSearch) Revoked(gone []*v1.Pod) (why string) {
 	return why
 }
 
-// NotRevoked reports, once, why no pod of an overdue quota is evicted: because of the given disruption budgets, or because no set
-// of victims frees enough.
+// NotRevoked reports once why no pod of an overdue quota is evicted: because of the given budgets, or no set of victims frees enough.
 func (c *VictimSearch) NotRevoked(budgets []string) {
 	r := c.manager
 	r.lock()

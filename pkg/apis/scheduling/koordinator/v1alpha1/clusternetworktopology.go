@@ -59,8 +59,8 @@ type ClusterNetworkTopologyList struct {
 //	ClusterTopologyLayer <- SpineLayer <- BlockLayer <- NodeTopologyLayer
 //	(implicit)              labelKey      labelKey      (the nodes)
 type ClusterNetworkTopologySpec struct {
-	// networkTopologySpec lists the layers, in any order. Each but the first names its
-	// parent, and the last is NodeTopologyLayer.
+	// networkTopologySpec lists the layers, in any order. They form a chain: the highest layer has no parent, each other
+	// layer names the layer above it as parent, and NodeTopologyLayer is the lowest. Each layer is listed once.
 	//
 	// ---
 	// The rules are those of OrderLayers, in the same order and the same words. The last
@@ -98,9 +98,8 @@ type NetworkTopologyLayer struct {
 	// +optional
 	ParentTopologyLayer string `json:"parentTopologyLayer,omitempty"`
 
-	// labelKey lists keys of node labels. The first with a value that is not empty names
-	// the node's domain at this layer. Without effect on NodeTopologyLayer, whose domains
-	// are the nodes. Default: none.
+	// labelKey lists keys of node labels. The value of the first key that a node has is the node's domain at this layer.
+	// labelKey has no effect on NodeTopologyLayer, whose domains are the nodes. Default: none.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=317
@@ -111,20 +110,19 @@ type NetworkTopologyLayer struct {
 
 // ClusterNetworkTopologyStatus is the tree that was built.
 type ClusterNetworkTopologyStatus struct {
-	// detailStatus has one entry for each named domain above the nodes, depth first,
-	// children by name. The first entry is the whole cluster. Where an object has no room for
-	// all, the list ends above the lowest layers, and condition Truncated names them.
+	// detailStatus has one entry for each named domain above the nodes, depth first, children by name. The first entry is
+	// the whole cluster. If one object is too small for all domains, the domains of the lowest layers are not listed, and
+	// condition Truncated names these layers.
 	// +listType=atomic
 	// +optional
 	DetailStatus []TopologyDetail `json:"detailStatus,omitempty"`
 
-	// unnamedDomains counts the domains that stand for nodes which lack a layer's label.
-	// They are part of the tree and not listed in detailStatus.
+	// unnamedDomains is the number of domains without a name: their nodes lack the label of a layer. detailStatus does not
+	// list them.
 	// +optional
 	UnnamedDomains int32 `json:"unnamedDomains,omitempty"`
 
-	// conditions: Ready says whether the tree in use is the one of this spec. Truncated is there
-	// if detailStatus does not list all.
+	// conditions: Ready says whether Muster uses this spec. Truncated is there if detailStatus does not list all domains.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

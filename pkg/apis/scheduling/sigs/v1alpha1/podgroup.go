@@ -26,8 +26,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// The API server refuses a group below k8s.io that does not name the review of its API,
-// hence the annotation api-approved.kubernetes.io.
+// The API server refuses a group below k8s.io that does not name the review of its API, hence the annotation api-approved.kubernetes.io.
 
 // PodGroup is a gang: pods that start together or not at all.
 //
