@@ -238,18 +238,17 @@ func (j Job) forSet(c *choice.Choice, set choice.Set) (p part, ok bool) {
 		return p, false
 	}
 	p.job = Job{All: j.All, Sets: j.Sets, Gangs: slices.Clone(j.Gangs)}
-	sum, want := 0, 0
-	for i := range p.job.Gangs {
-		p.job.Gangs[i].Need = offer.Slots(needs[i])
-		sum += needs[i]
-	}
+	members := make([]int, len(j.Gangs))
 	for i, class := range j.Classes {
 		if set[class.Gang] {
 			p.job.Classes, p.classes = append(p.job.Classes, class), append(p.classes, i)
-			want += len(class.Ranks)
+			members[class.Gang] += len(class.Ranks)
 		}
 	}
-	if sum == want && len(j.Sets) == 0 {
+	for i := range p.job.Gangs {
+		p.job.Gangs[i].Need = offer.Slots(needs[i])
+	}
+	if slices.Equal(members, needs) && len(j.Sets) == 0 {
 		return p.merged(), true
 	}
 	return p, true

@@ -198,6 +198,7 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{735770, "", "a quota has capacity for a gang since a pod, whose nomination was lost, has chosen a victim there (the judge's)"},
 		{740006, "", "a pod without a gang is on its way to the node of a lost binding (the judge's)"},
 		{740383, "", "an eviction was carried out, and its answer was lost: the rest of the gang is no multiple (the judge's)"},
+		{754815, "", "two of three gangs must start: a further member of one counted for a gang that the quota left out; its plan timed out for ever"},
 		{752237, "", "a gang that starts without its member of another quota evicts by the rights of its own quota (the judge's)"},
 		{757700, "", "the same, of a group that needs one of its gangs (the judge's)"},
 		{701744, "", "a victim of the own quota gives the right, while planned members of another gang count in that quota (the judge's)"},
