@@ -105,19 +105,16 @@ func (f *File) begin() (err error) {
 func (f *File) Look() {
 	data, err := os.ReadFile(f.Path)
 	if err != nil {
-		f.reject(fmt.Sprintf("cannot be read, and what it said before holds: %v", err))
+		f.reject(fmt.Sprintf("cannot be read; the previous configuration stays in effect: %v", err))
 		return
 	}
 	if bytes.Equal(data, f.lastContent) && f.problem == "" {
 		return
 	}
-	sameContent := bytes.Equal(data, f.lastContent)
 	f.lastContent = data
 	cfg, args, err := decode(data)
 	if err != nil {
-		if !sameContent {
-			f.reject(fmt.Sprintf("is refused, and what it said before holds: %v", err))
-		}
+		f.reject(fmt.Sprintf("is invalid; the previous configuration stays in effect: %v", err))
 		return
 	}
 	f.problem = ""
@@ -167,7 +164,7 @@ func (f *File) applyConfig(cfg *schedulerconfig.KubeSchedulerConfiguration, args
 	if len(restartNames) > 0 {
 		reloads.WithLabelValues(resultRestart).Inc()
 		currentGauge.Set(0)
-		f.Report(v1.EventTypeWarning, reasons.ConfigurationNeedsRestart, "configuration "+f.Path+": the scheduler must be started again for "+
+		f.Report(v1.EventTypeWarning, reasons.ConfigurationNeedsRestart, "configuration "+f.Path+": restart the scheduler to apply "+
 			strings.Join(restartNames, ", "))
 		return
 	}

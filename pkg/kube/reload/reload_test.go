@@ -102,7 +102,7 @@ func TestLook(t *testing.T) {
 		},
 		"what needs a restart": {
 			edit: written("defaultTimeout: 1m, controllerWorkers: 4", "parallelism: 3\n"), wait: time.Minute,
-			want: []string{"Warning ConfigurationNeedsRestart: ", "must be started again for parallelism, controllerWorkers (muster-scheduler)"},
+			want: []string{"Warning ConfigurationNeedsRestart: ", "restart the scheduler to apply parallelism, controllerWorkers (muster-scheduler)"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestBothAtOnce(t *testing.T) {
 	said := w.edit(written("maxGrace: 7s", "parallelism: 3\n"))
 	require.Len(t, said, 2)
 	require.Contains(t, said[0], "maxGrace is 7s (muster-scheduler)")
-	require.Contains(t, said[1], "started again for parallelism")
+	require.Contains(t, said[1], "restart the scheduler to apply parallelism")
 	require.Len(t, w.edit(written("maxGrace: 8s", "")), 1)
 	require.Equal(t, 8*time.Second, w.args.MaxGrace)
 }
@@ -145,9 +145,17 @@ func TestAFileThatGoes(t *testing.T) {
 	w.Look()
 	w.Look()
 	require.Len(t, w.said, 1)
-	require.Contains(t, w.said[0], "cannot be read, and what it said before holds")
+	require.Contains(t, w.said[0], "cannot be read; the previous configuration stays in effect")
 	require.Len(t, w.edit(written("maxGrace: 9s", "")), 1)
 	require.Equal(t, 9*time.Second, w.args.MaxGrace)
+
+	invalid := written("maxGrace: soon", "")
+	require.Contains(t, w.edit(invalid)[0], "is invalid")
+	require.NoError(t, os.Remove(w.Path))
+	w.Look()
+	require.Contains(t, w.edit(invalid)[0], "is invalid", "an event says again what is wrong now")
+	w.Look()
+	require.Contains(t, w.said[len(w.said)-1], "is invalid")
 }
 
 // TestWatch: the file is read every few seconds.
