@@ -60,7 +60,7 @@ var mistakes = []mistake{
 		file:    "quota-label-without-quota",
 		details: []string{"label quota.scheduling.koordinator.sh/name: team-x has no effect: there is no ElasticQuota"},
 	},
-	{file: "quota-max", all: []string{"Quota team-x: the gang requests 4 cpu; max is 3 cpu", "The gang never starts: raise max by 1 cpu"}},
+	{file: "quota-max", all: []string{"Quota team-x: the gang requests 4 cpu; max is 3 cpu", "The gang never starts: raise max by at least 1 cpu"}},
 	{
 		file: "podgroup-name-typo", all: []string{"PodGroup default/train does not exist; did you mean trian, which has no members?"},
 		simulate: []string{"pod default/train-0 (and 1 more) names gang train, which does not exist; did you mean trian?"},

@@ -381,11 +381,12 @@ func Sentence(r *quota.Refusal) string {
 		return strings.Join(all, ", ")
 	}
 	used, missing := quota.List{}, quota.List{}
-	remedy := "Wait until %s more become free, or raise max"
+	remedy := "Wait until pods of the quota release %s, or raise max"
 	for _, name := range r.Exceeds {
 		used[name] = r.Used[name] + r.Reserved[name]
 		if missing[name] = used[name] + r.Request[name] - r.Limit[name]; r.Request[name] > r.Limit[name] {
-			remedy = "The gang never starts: raise max by %s, or use fewer or smaller pods"
+			missing[name] = r.Request[name] - r.Limit[name]
+			remedy = "The gang never starts: raise max by at least %s, or use fewer or smaller pods"
 		}
 	}
 	asks := fmt.Sprintf("Quota %s: the gang requests %s", r.Quota, amounts(r.Request))

@@ -69,17 +69,17 @@ func TestChosenMembers(t *testing.T) {
 		},
 		"all are needed": {
 			max: "8", used: "0", need: 3, cpu: []string{"6", "6", "2"}, fewest: []string{"012"},
-			says: "Quota q: the gang requests 14 cpu; max is 8 cpu, and 0 cpu are used. The gang never starts: raise max by 6 cpu, or use " +
+			says: "Quota q: the gang requests 14 cpu; max is 8 cpu, and 0 cpu are used. The gang never starts: raise max by at least 6 cpu, or use " +
 				"fewer or smaller pods.",
 			never: true,
 		},
 		"when others have left": {
 			max: "8", used: "2", need: 2, cpu: []string{"6", "6", "2"}, fewest: []string{"02"},
-			says: "Quota q: the gang requests 8 cpu; max is 8 cpu, and 2 cpu are used. Wait until 2 cpu more become free, or raise max.",
+			says: "Quota q: the gang requests 8 cpu; max is 8 cpu, and 2 cpu are used. Wait until pods of the quota release 2 cpu, or raise max.",
 		},
 		"never": {
 			max: "7", used: "1", need: 2, cpu: []string{"6", "6", "2"},
-			says: "Quota q: the gang requests 8 cpu; max is 7 cpu, and 1 cpu are used. The gang never starts: raise max by 2 cpu, or use " +
+			says: "Quota q: the gang requests 8 cpu; max is 7 cpu, and 1 cpu are used. The gang never starts: raise max by at least 1 cpu, or use " +
 				"fewer or smaller pods.",
 			never: true,
 		},

@@ -536,14 +536,14 @@ func TestStarving(t *testing.T) {
 	single := w.pod("default/later", "c", "", "8")
 	_, said := w.Admit(g)
 	require.Contains(t, said.Text, "max: cpu:64, used: cpu:40")
-	require.Equal(t, "Quota c: the gang requests 64 cpu; max is 64 cpu, and 40 cpu are used. Wait until 40 cpu more become free, or "+
+	require.Equal(t, "Quota c: the gang requests 64 cpu; max is 64 cpu, and 40 cpu are used. Wait until pods of the quota release 40 cpu, or "+
 		"raise max.",
 		said.Sentence)
 	why := w.admitPod(single)
 	require.Empty(t, why, "it overtakes the gang as long as that does not starve")
 	g.Starving = true
 	_, said = w.Admit(g)
-	require.Contains(t, said.Text, "refused for so long that what is free of its quotas is kept for it")
+	require.Contains(t, said.Text, "the gang is starving: free capacity of its quotas is held for it")
 	why = w.admitPod(single)
 	require.Contains(t, why, "quota claimed by default/big")
 	w.Review(g.Key, g.Starving)
@@ -585,7 +585,7 @@ func TestStarvingToBorrow(t *testing.T) {
 
 	big.Starving = true
 	_, said = w.Admit(big)
-	require.Contains(t, said.Text, "is kept for it")
+	require.Contains(t, said.Text, "is held for it")
 	require.Empty(t, refused(small))
 	require.Contains(t, refused(later), "quota claimed by default/big")
 
@@ -599,7 +599,7 @@ func TestStarvingToBorrow(t *testing.T) {
 	huge := w.group("default/huge", "", 9)
 	huge.Starving = true
 	_, said = w.Admit(huge)
-	require.NotContains(t, said.Text, "is kept for it")
+	require.NotContains(t, said.Text, "is held for it")
 }
 
 // Without quotas no pod is rejected.
@@ -772,7 +772,7 @@ func TestArgumentsOfProfiles(t *testing.T) {
 	require.NoError(t, r.adoptArgs(none, false))
 	require.Equal(t, some, r.args)
 	require.NoError(t, r.adoptArgs(some, true))
-	require.ErrorContains(t, r.adoptArgs(none, true), "the same in all profiles")
+	require.ErrorContains(t, r.adoptArgs(none, true), "all profiles need the same")
 }
 
 // Messages show names.

@@ -24,25 +24,25 @@ func TestNeverWithinQuota(t *testing.T) {
 	}{
 		"its own max": {
 			"16", "96", 0,
-			"NeverFits: Quota a: the gang requests 24 cpu; max is 16 cpu, and 0 cpu are used. The gang never starts: raise max by 8 cpu, or " +
+			"NeverFits: Quota a: the gang requests 24 cpu; max is 16 cpu, and 0 cpu are used. The gang never starts: raise max by at least 8 cpu, or " +
 				"use fewer or smaller pods.",
 			func(c *testcluster.Cluster) { c.EditQuota("a", "24") },
 		},
 		"that of a parent": {
 			"96", "16", 0,
-			"NeverFits: Quota p: the gang requests 24 cpu; max is 16 cpu, and 0 cpu are used. The gang never starts: raise max by 8 cpu, or " +
+			"NeverFits: Quota p: the gang requests 24 cpu; max is 16 cpu, and 0 cpu are used. The gang never starts: raise max by at least 8 cpu, or " +
 				"use fewer or smaller pods.",
 			func(c *testcluster.Cluster) { c.EditQuota("p", "24") },
 		},
 		"that of a parent, while others have too much of its own": {
 			"32", "16", 2,
-			"NeverFits: Quota p: the gang requests 24 cpu; max is 16 cpu, and 16 cpu are used. The gang never starts: raise max by 24 cpu, " +
+			"NeverFits: Quota p: the gang requests 24 cpu; max is 16 cpu, and 16 cpu are used. The gang never starts: raise max by at least 8 cpu, " +
 				"or use fewer or smaller pods.",
 			func(c *testcluster.Cluster) { c.EditQuota("a", "96"); c.EditQuota("p", "40") },
 		},
 		"until the gang is smaller": {
 			"16", "96", 0,
-			"NeverFits: Quota a: the gang requests 24 cpu; max is 16 cpu, and 0 cpu are used. The gang never starts: raise max by 8 cpu, or " +
+			"NeverFits: Quota a: the gang requests 24 cpu; max is 16 cpu, and 0 cpu are used. The gang never starts: raise max by at least 8 cpu, or " +
 				"use fewer or smaller pods.",
 			func(c *testcluster.Cluster) {
 				c.Remove("g-2")
@@ -51,7 +51,7 @@ func TestNeverWithinQuota(t *testing.T) {
 		},
 		"others only": {
 			"32", "96", 2,
-			"Unschedulable: Quota a: the gang requests 24 cpu; max is 32 cpu, and 16 cpu are used. Wait until 8 cpu more become free, or " +
+			"Unschedulable: Quota a: the gang requests 24 cpu; max is 32 cpu, and 16 cpu are used. Wait until pods of the quota release 8 cpu, or " +
 				"raise max.",
 			func(c *testcluster.Cluster) { c.Remove("runs-0") },
 		},

@@ -61,7 +61,7 @@ func Sentence(s place.Shortage) string {
 	if len(unreachable) > 0 { // the capacity does not matter
 		return Clip(out.String() + ".")
 	}
-	empty := len(r.Domains) > 0 && r.Domains[0].Slots == 0
+	empty, counted := len(r.Domains) > 0 && r.Domains[0].Slots == 0, nodes(s)
 	switch {
 	case len(s.Roles) > 0:
 		var roles []string
@@ -87,8 +87,9 @@ func Sentence(s place.Shortage) string {
 		fmt.Fprintf(&out, "; the largest, %s, has capacity for %s%s", clipPath(r.Domains[0].Path), slots(s, r), when)
 	default:
 		fmt.Fprintf(&out, "; best is %s with %s now", clipPath(r.Domains[0].Path), slots(s, r))
+		counted = strings.Replace(counted, "(", "(in the whole cluster, ", 1)
 	}
-	sentences := append([]string{out.String() + nodes(s)}, causes(s, r, when)...)
+	sentences := append([]string{out.String() + counted}, causes(s, r, when)...)
 	if s.Never != nil && len(s.Separations) == 0 && len(r.Domains) > 0 {
 		sentences = append(sentences, map[bool]string{
 			true: "Change what the pods require, or add nodes that meet it", false: "Add nodes, use fewer members, or relax the constraint",
@@ -143,7 +144,9 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 	if o := r.Optional; o != nil && o.Least == 0 {
 		add("The needed gangs or sub-groups are placed; %d more may start, each whole or not at all", o.Of)
 	} else if o != nil {
-		add("%s", o)
+		if add("%s", o); len(r.Domains) > 0 && r.Domains[0].Slots >= r.Want {
+			add("The members with capacity do not complete so many gangs")
+		}
 	}
 	if r.Split {
 		add("The running members are in several %s domains", r.Layer)

@@ -28,7 +28,7 @@ func TestSentence(t *testing.T) {
 		of   place.Shortage
 	}{
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (6 nodes lack cpu, 3 are cordoned, 2 are used by pods of " +
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (in the whole cluster, 6 nodes lack cpu, 3 are cordoned, 2 are used by pods of " +
 				"equal or " +
 				"higher priority, 1 is used by pods with a label that forbids eviction).",
 			place.Shortage{
@@ -43,19 +43,19 @@ func TestSentence(t *testing.T) {
 			place.Shortage{Plan: block, SplitOver: []place.RunningIn{{DomainPath: "s1/b1", Members: []string{"g-0", "g-1", "g-2", "g-3"}}, {DomainPath: "s1/b2", Members: []string{"g-4"}}}},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (1 node lacks cpu, 3 have free capacity reserved for gang " +
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (in the whole cluster, 1 node lacks cpu, 3 have free capacity reserved for gang " +
 				"default/big).",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"Insufficient cpu": 1}, ReservedNodes: place.NodesReserved{Nodes: 3, Holder: "gang default/big"},
 			},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (1 node has free capacity reserved for pod default/p and 1 " +
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (in the whole cluster, 1 node has free capacity reserved for pod default/p and 1 " +
 				"more).",
 			place.Shortage{Plan: block, ReservedNodes: place.NodesReserved{Nodes: 1, Holder: "pod default/p", OtherHolders: 1}},
 		},
 		{ // the holder of reserved nodes and the used nodes are always named; a long name loses its front
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (9 nodes lack a, 8 lack b, 2 have free capacity reserved for …" +
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (in the whole cluster, 9 nodes lack a, 8 lack b, 2 have free capacity reserved for …" +
 				strings.Repeat("x", 160) +
 				" and 7 more, 4 are used by pods that quotas protect).",
 			place.Shortage{
@@ -157,7 +157,7 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (9 nodes lack a, 8 lack b, 7 lack c, 6 lack d, 2 more reasons).",
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (in the whole cluster, 9 nodes lack a, 8 lack b, 7 lack c, 6 lack d, 2 more reasons).",
 			place.Shortage{Plan: block, Lacks: map[string]int{
 				"Insufficient a": 9, "Insufficient b": 8, "Insufficient c": 7, "Insufficient d": 6, "Insufficient e": 5, "Too many pods": 4,
 			}},
@@ -247,7 +247,7 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{
-			"Needs 8 in one BlockLayer domain; best is b with 7 now (2 nodes are in another ComputeDomain, which must be deleted first). " +
+			"Needs 8 in one BlockLayer domain; best is b with 7 now (in the whole cluster, 2 nodes are in another ComputeDomain, which must be deleted first). " +
 				"The members need 8 × gpu, and b has 7 free.",
 			place.Shortage{
 				Plan:  &plan.Refusal{Want: 8, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 7}}},
