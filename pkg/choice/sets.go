@@ -8,13 +8,13 @@ import (
 )
 
 // Sets is an iterator over the valid sets of gangs: most members first, then first gangs first. Interchangeable gangs are taken in order.
-// If started gangs miss levels, the set of all of these is the last.
+// If the started gangs have pending members, and alone do not reach the minimum of their levels, their set is the last.
 type Sets struct {
 	choice  *Choice
 	classes [][]int // interchangeable gangs, in order
 	tries   int
 	queue   queue
-	started bool // the set of started gangs was yielded, or is invalid
+	started bool // the set of the started gangs was yielded, is in the queue, or is invalid
 }
 
 // Sets returns an iterator over the valid sets. It examines at most tries sets, valid or not.
@@ -29,7 +29,7 @@ func (c *Choice) Sets(tries int) *Sets {
 	return s
 }
 
-// Next returns the next set; nil if there is none, or the limit is reached.
+// Next returns the next set; nil if there is none. The limit does not apply to the set of the started gangs.
 func (s *Sets) Next() Set {
 	for len(s.queue) > 0 && s.tries > 0 {
 		s.tries--

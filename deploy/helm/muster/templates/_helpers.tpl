@@ -44,7 +44,7 @@
 {{- toYaml (set (mergeOverwrite $native .Values.config) "profiles" $profiles) }}
 {{- end }}
 
-{{/* Requested memory: docs/admins/sizing.md, "How much memory to ask for". */}}
+{{/* Requested memory: docs/admins/sizing.md, "How much memory to request". */}}
 {{- define "muster.memory" -}}
 {{- $kib := add (mul 200 1024) (mul 20 .Values.size.nodes) (div (mul 32 .Values.size.pods) 10) }}
 {{- printf "%dMi" (mul 64 (div (add $kib 65535) 65536)) }}
