@@ -81,7 +81,7 @@ func (s *setSearch) try(set choice.Set) *plan.Refusal {
 	return nil
 }
 
-// grow replaces trying all sets if they are too many: it finds a plan for a minimal set, then tries to add each unit of gangs, and keeps it if a plan exists.
+// grow replaces trying all sets if they are too many: it finds a plan for a minimal set, and then adds each unit for which a plan exists.
 func (s *setSearch) grow() {
 	s.price()
 	for _, set := range s.choice.Least(leastSets, setsLookedAt, nil) {
