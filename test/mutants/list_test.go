@@ -3,7 +3,7 @@ package mutants
 var all = []mutant{
 	{
 		"a gang of a group terminates alone although the group is not sustainable", "pkg/bundle", "(*Group).lostLevels",
-		`if !tree.Holds(lasting) {`,
+		`if !tree.Holds(sustainable) {`,
 		`if false {`, "TestEvictedIsAClosure",
 	},
 	{
@@ -13,7 +13,7 @@ var all = []mutant{
 	},
 	{
 		"a lost level evicts the whole group", "pkg/bundle", "(*Group).lostLevels",
-		`if !tree.Holds(lasting) {`,
+		`if !tree.Holds(sustainable) {`,
 		`if !tree.Holds(running) {`, "TestEvictedAndApart",
 	},
 	{
@@ -69,17 +69,17 @@ var all = []mutant{
 		`exact = true`, "TestSlots",
 	},
 	{
-		"a switch is shared although a user has it exclusively", "pkg/device", "(*need).open",
+		"a switch is shared although a user has it exclusively", "pkg/device", "(*need).available",
 		`case u.exclusiveSwitch > 0 || u.users > 0 && d.exclusive == PCIeLevel:`,
 		`case u.users > 0 && d.exclusive == PCIeLevel:`, "TestSlots TestFit TestPictures",
 	},
 	{
-		"a shared device goes to a pod that needs it exclusively", "pkg/device", "(*need).open",
+		"a shared device goes to a pod that needs it exclusively", "pkg/device", "(*need).available",
 		`case u.exclusive > 0 || u.users > 0 && d.exclusive == DeviceLevel:`,
 		`case u.exclusive > 0:`, "TestSlots",
 	},
 	{
-		"unhealthy devices are used", "pkg/device", "(*need).open",
+		"unhealthy devices are used", "pkg/device", "(*need).available",
 		`s := d.match & d.kind.healthy`,
 		`s := d.match`, "TestSlots TestPictures",
 	},
@@ -109,7 +109,7 @@ var all = []mutant{
 		`if reason`, "TestFit",
 	},
 	{
-		"a failed search keeps a VF", "pkg/device", "(*search).give",
+		"a failed search keeps a VF", "pkg/device", "(*search).takeOrFree",
 		`if p.group >= 0 {`,
 		`if p.group >= 0 && sign > 0 {`, "TestSlots TestFit",
 	},
@@ -135,8 +135,8 @@ var all = []mutant{
 	},
 	{
 		"the largest partitions are split first", "pkg/device", "(*search).inPartitions",
-		`slices.Compare(b.leaves, a.leaves)`,
-		`slices.Compare(a.leaves, b.leaves)`, "TestPictures",
+		`slices.Compare(b.freeAfter, a.freeAfter)`,
+		`slices.Compare(a.freeAfter, b.freeAfter)`, "TestPictures",
 	},
 	{
 		"the best partition comes last", "pkg/device", "(*search).inPartitions",
@@ -175,8 +175,8 @@ var all = []mutant{
 	},
 	{
 		"the key ignores used VFs", "pkg/device", "(*keyWriter).device",
-		`out = number(out, int64(s.vfUsed[g]))`,
-		`out = number(out, 0)`, "TestKey",
+		`out = appendNumber(out, int64(s.vfUsed[g]))`,
+		`out = appendNumber(out, 0)`, "TestKey",
 	},
 	{
 		"the key ignores exclusive use", "pkg/device", "(*keyWriter).device",
@@ -335,14 +335,14 @@ var all = []mutant{
 		`if n.Capacity = slots(indexes(len(victims))); n.free()+1`, "TestChoose TestPictures",
 	},
 	{
-		"an estimated victim set may free too little", "pkg/evict", "needed",
+		"an estimated victim set may free too little", "pkg/evict", "minimal",
 		`if slots(sorted(without)) < want {`,
 		`if slots(sorted(without)) < want-1 {`, "TestManyVictims",
 	},
 	{
 		"only small victim sets are options", "pkg/evict", "someSets",
-		`sets = append(sets, needed(reversed(order[:n])`,
-		`_ = append(sets, needed(reversed(order[:n])`, "TestManyVictims",
+		`sets = append(sets, minimal(reversed(order[:n])`,
+		`_ = append(sets, minimal(reversed(order[:n])`, "TestManyVictims",
 	},
 	{
 		"the higher priority is evicted first", "pkg/evict", "costRules",
@@ -390,7 +390,7 @@ var all = []mutant{
 		`if true {`, "TestConsider",
 	},
 	{
-		"the first cost rule always decides", "pkg/evict", "(*considering).decided",
+		"the first cost rule always decides", "pkg/evict", "(*considering).decidingRule",
 		`return rule; case o > 0`,
 		`_ = rule; return costRules[0].name; case o > 0`, "TestConsider TestExplanationNamesDecidingRule",
 	},
@@ -462,12 +462,12 @@ var all = []mutant{
 	},
 	{
 		"a member with a new rank keeps its position in the queue", "pkg/gang", "(*Book).change",
-		`g.pending.update(m, m.Rank != was.Rank || m.Row != was.Row)`,
+		`g.pending.update(m, m.Rank != previous.Rank || m.Row != previous.Row)`,
 		`g.pending.update(m, false)`, "TestDerivedStateMatchesRecount",
 	},
 	{
 		"a member with a new row keeps its position in the queue", "pkg/gang", "(*Book).change",
-		`|| m.Row != was.Row`,
+		`|| m.Row != previous.Row`,
 		``, "TestDerivedStateMatchesRecount",
 	},
 	{
@@ -481,12 +481,12 @@ var all = []mutant{
 		``, "TestMembersSortByRow",
 	},
 	{
-		"a removed member stays in the queue", "pkg/gang", "(*Book).leave",
+		"a removed member stays in the queue", "pkg/gang", "(*Book).deleteMember",
 		`g.pending.remove(m)`,
 		``, "TestDerivedStateMatchesRecount",
 	},
 	{
-		"a removed member stays counted", "pkg/gang", "(*Book).leave",
+		"a removed member stays counted", "pkg/gang", "(*Book).deleteMember",
 		`g.counts.add(m, -1); g.countOwner(m, -1)`,
 		`g.countOwner(m, -1)`, "TestDerivedStateMatchesRecount",
 	},
@@ -1085,8 +1085,8 @@ var all = []mutant{
 	},
 	{
 		"classes of the same gang share no slots", "pkg/mixed", "(*search).leaf",
-		`add(i+1, v+m.tables.one(c, n), remaining-n)`,
-		`add(i+1, v+m.tables.one(c, n), remaining)`, "TestChooseJob TestJobs",
+		`add(i+1, v+m.tables.vecOf(c, n), remaining-n)`,
+		`add(i+1, v+m.tables.vecOf(c, n), remaining)`, "TestChooseJob TestJobs",
 	},
 	{
 		"multiples are ignored", "pkg/mixed", "(*search).applyRules",
@@ -1114,19 +1114,19 @@ var all = []mutant{
 		`n > 0 && n%multiple != 0 {`, "TestChooseJob",
 	},
 	{
-		"a set is charged for domains that it already uses", "pkg/mixed", "(*search).touches",
+		"a set is charged for domains that it already uses", "pkg/mixed", "(*search).columnCharge",
 		`n += c.Charge.Of(m.boundInSet(i, d), m.countInSet(v, i))`,
 		`n += c.Charge.Of(0, m.countInSet(v, i))`, "TestChooseJob",
 	},
 	{
-		"the job is charged for domains that it already uses", "pkg/mixed", "(*search).touches",
+		"the job is charged for domains that it already uses", "pkg/mixed", "(*search).columnCharge",
 		`return c.Charge.Of(m.BoundIn(d), m.total(v))`,
 		`return c.Charge.Of(0, m.total(v))`, "TestChooseJob",
 	},
 	{
 		"all layers have the same rules", "pkg/mixed", "(*search).ruledTable",
-		`key := ruled{t, m.Tree.Layer(d)}`,
-		`key := ruled{t, 0}`, "TestChooseJob",
+		`key := tableAtLayer{t, m.Tree.Layer(d)}`,
+		`key := tableAtLayer{t, 0}`, "TestChooseJob",
 	},
 	{
 		"domains with and without bound members have the same rules", "pkg/mixed", "(*search).ruledTable",
@@ -1240,12 +1240,12 @@ var all = []mutant{
 	},
 	{
 		"the hash of a member set ignores the nodes", "pkg/mixed", "scramble",
-		`uint64(what)<<32 + uint64(node) + 1`,
-		`uint64(what)<<32 + 1`, "TestJobInTrial",
+		`uint64(kind)<<32 + uint64(node) + 1`,
+		`uint64(kind)<<32 + 1`, "TestJobInTrial",
 	},
 	{
 		"failed member sets are forgotten", "pkg/mixed", "(*trials).tryNode",
-		`if s.failed[s.set.with(class, node)] {`,
+		`if s.failed[s.putsHash.with(class, node)] {`,
 		`if false {`, "TestRefusalsInTrial",
 	},
 	{
@@ -1260,13 +1260,13 @@ var all = []mutant{
 	},
 	{
 		"a greedy plan may lack needed members", "pkg/mixed", "(*trials).placeGreedily",
-		`&& s.needed(placed) && s.valid()`,
+		`&& s.meetsNeeds(placed) && s.valid()`,
 		`&& s.valid()`, "TestJobInTrial",
 	},
 	{
 		"a greedy plan may be invalid", "pkg/mixed", "(*trials).placeGreedily",
-		`&& s.needed(placed) && s.valid()`,
-		`&& s.needed(placed)`, "TestJobInTrial",
+		`&& s.meetsNeeds(placed) && s.valid()`,
+		`&& s.meetsNeeds(placed)`, "TestJobInTrial",
 	},
 	{
 		"no target is tried after a greedy plan", "pkg/mixed", "(*trials).searchTargets",
@@ -1275,7 +1275,7 @@ var all = []mutant{
 	},
 	{
 		"answers ignore the placed members", "pkg/mixed", "(*memory).Put",
-		`m.set = m.set.with(kind, node)`,
+		`m.hash = m.hash.with(kind, node)`,
 		``, "TestJobInTrial",
 	},
 	{
@@ -1319,9 +1319,9 @@ var all = []mutant{
 		`triesInAll = 400_000`, "TestLargeJobs",
 	},
 	{
-		"the number of questions is unlimited", "pkg/mixed", "askedInAll",
-		`askedInAll = 4_000`,
-		`askedInAll = 40_000`, "TestRefusalsInTrial",
+		"the number of questions is unlimited", "pkg/mixed", "fitsCallsInAll",
+		`fitsCallsInAll = 4_000`,
+		`fitsCallsInAll = 40_000`, "TestRefusalsInTrial",
 	},
 	{
 		"a cut search is reported as complete", "pkg/mixed", "(*search).refuse",
@@ -1662,12 +1662,12 @@ var all = []mutant{
 	},
 	{
 		"the emptiest domain wins", "pkg/plan", "rules",
-		`return g.compareUpwards(g.room, a, b)`,
-		`return -g.compareUpwards(g.room, a, b)`, "TestChoose mixed.TestChooseJob TestPictures",
+		`return g.compareUpwards(g.capacity, a, b)`,
+		`return -g.compareUpwards(g.capacity, a, b)`, "TestChoose mixed.TestChooseJob TestPictures",
 	},
 	{
 		"names decide before capacity", "pkg/plan", "rules",
-		`{name: ByBinpack, domains: func(g *Ground, a, b topology.ID) int { return g.compareUpwards(g.room, a, b) }},`,
+		`{name: ByBinpack, domains: func(g *Ground, a, b topology.ID) int { return g.compareUpwards(g.capacity, a, b) }},`,
 		`{name: ByNames, domains: func(_ *Ground, a, b topology.ID) int { return cmp.Compare(a, b) }},`,
 		"TestChoose mixed.TestChooseJob TestPictures TestRules",
 	},
@@ -1824,8 +1824,8 @@ var all = []mutant{
 
 	{
 		"the remainder goes to the smallest rest", "pkg/quota", "apportion",
-		`return cmp.Compare(rest[y], rest[x])`,
-		`return cmp.Compare(rest[x], rest[y])`, "TestBook TestPictures",
+		`return cmp.Compare(remainder[y], remainder[x])`,
+		`return cmp.Compare(remainder[x], remainder[y])`, "TestBook TestPictures",
 	},
 	{
 		"a quota that lends gets its whole min", "pkg/quota", "fill",
@@ -1869,18 +1869,18 @@ var all = []mutant{
 	},
 	{
 		"a tree's capacity hold keeps gangs from their min", "pkg/quota", "(*load).overHeldTree",
-		`c.free && b.respects(l.ask, c) && !l.spared(c)`,
-		`c.free && b.respects(l.ask, c)`, "TestPictures",
+		`c.free && b.mustRespect(l.gangRequest, c) && !l.exempt(c)`,
+		`c.free && b.mustRespect(l.gangRequest, c)`, "TestPictures",
 	},
 	{
-		"the latest capacity hold is first", "pkg/quota", "(*Book).respects",
+		"the latest capacity hold is first", "pkg/quota", "(*Book).mustRespect",
 		`own == nil || own.turn > c.turn`,
 		`own == nil || own.turn < c.turn`, "TestPictures",
 	},
 	{
 		"a quota's capacity hold holds the whole tree's capacity", "pkg/quota", "(*load).overHeldTree",
-		`c.free && b.respects(l.ask, c)`,
-		`b.respects(l.ask, c)`, "TestPictures",
+		`c.free && b.mustRespect(l.gangRequest, c)`,
+		`b.mustRespect(l.gangRequest, c)`, "TestPictures",
 	},
 	{
 		"reserved capacity of a quota is idle", "pkg/quota", "(*Book).sumRequests",
@@ -1908,19 +1908,19 @@ var all = []mutant{
 		`n := a.used[r]`, "TestBook TestPictures",
 	},
 	{
-		"the tree's capacity does not limit a gang", "pkg/quota", "(*load).tooFew",
+		"the tree's capacity does not limit a gang", "pkg/quota", "(*load).lackingInTree",
 		`if free < wants {`,
 		`if false && free < wants {`, "TestBook TestPictures",
 	},
 	{
 		"each quota is next", "pkg/quota", "(*load).overFairShare",
-		`!v.before(s, r.node) || !l.anyFirst(s)`,
+		`!v.before(s, r.node) || !l.anyPreceding(s)`,
 		`true`, "TestBook TestPictures",
 	},
 	{
-		"a gang of several quotas has the turn of the first quota", "pkg/quota", "(*load).first",
-		`return l.view.earlier(own, others)`,
-		`return l.view.earlier(own, others) || true`, "TestBook TestPictures",
+		"a gang of several quotas has the turn of the first quota", "pkg/quota", "(*load).precedes",
+		`return l.view.earlier(leaf, otherLeaf)`,
+		`return l.view.earlier(leaf, otherLeaf) || true`, "TestBook TestPictures",
 	},
 	{
 		"gangs of a group have different turns", "pkg/quota", "(*Book).together",
@@ -1928,19 +1928,19 @@ var all = []mutant{
 		`if all := b.groups[name]; false && all != nil {`, "TestBook TestPictures",
 	},
 	{
-		"a gang that waits for node capacity blocks other gangs", "pkg/quota", "(*load).anyFirst",
+		"a gang that waits for node capacity blocks other gangs", "pkg/quota", "(*load).anyPreceding",
 		`p.pods[Waiting] == 0 || b.passed[p.gang.name]`,
 		`p.pods[Waiting] == 0`, "TestBook",
 	},
 	{
 		"held capacity is free", "pkg/quota", "(*load).exceeds",
-		`free -= claimed`,
-		`_ = claimed`, "TestPictures",
+		`free -= held`,
+		`_ = held`, "TestPictures",
 	},
 	{
-		"a capacity hold binds gangs of higher priority", "pkg/quota", "(*Book).respects",
-		`c.ask.Gang != a.Gang && c.ask.Priority >= a.Priority`,
-		`c.ask.Gang != a.Gang`, "TestPictures",
+		"a capacity hold binds gangs of higher priority", "pkg/quota", "(*Book).mustRespect",
+		`c.gangRequest.Gang != a.Gang && c.gangRequest.Priority >= a.Priority`,
+		`c.gangRequest.Gang != a.Gang`, "TestPictures",
 	},
 	{
 		"optional members are not admitted", "pkg/quota", "(*load).addable",
@@ -1968,23 +1968,23 @@ var all = []mutant{
 		``, "TestBook",
 	},
 	{
-		"guaranteed gangs are evicted by fair share", "pkg/quota", "(*Reclaim).between",
-		`r.book.class.at(giver)[p.gang] == Borrows, r.within(taker); {`,
-		`true, r.within(taker); {`, "TestBook TestPictures",
+		"guaranteed gangs are evicted by fair share", "pkg/quota", "(*Reclaim).rightBetween",
+		`r.book.class.at(victimQuota)[p.gang] == Borrows, r.withinMin(preemptorQuota); {`,
+		`true, r.withinMin(preemptorQuota); {`, "TestBook TestPictures",
 	},
 	{
-		"a quota within its min is not eligible to evict", "pkg/quota", "(*Reclaim).between",
+		"a quota within its min is not eligible to evict", "pkg/quota", "(*Reclaim).rightBetween",
 		`case within:`,
 		`case false:`, "TestBook TestPictures",
 	},
 	{
-		"fixed gangs are evicted", "pkg/quota", "(*Reclaim).mayGive",
+		"fixed gangs are evicted", "pkg/quota", "(*Reclaim).mayBeEvicted",
 		`!p.gang.fixed && !n.NeverEvicted`,
 		`!n.NeverEvicted`, "TestBook",
 	},
 	{
 		"a giver is always over its limit", "pkg/quota", "(*Reclaim).overLimit",
-		`return r.mayTakeBack(p.taker, p.giver, v)`,
+		`return r.mayTakeBack(p.preemptorQuota, p.victimQuota, v)`,
 		`return true`, "TestBook TestPictures",
 	},
 	{
@@ -2008,23 +2008,23 @@ var all = []mutant{
 		`return`, "TestBook",
 	},
 	{
-		"preemption policies do not matter", "pkg/quota", "(*Reclaim).between",
-		`r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.ask.Priority`,
+		"preemption policies do not matter", "pkg/quota", "(*Reclaim).rightBetween",
+		`r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.preemptor.Priority`,
 		`false`, "TestPictures",
 	},
 	{
-		"the newest quota with a name counts", "pkg/quota", "(*grower).first",
+		"the newest quota with a name counts", "pkg/quota", "(*treeBuilder).selectValid",
 		`if s.Created < g.specs[j].Created {`,
 		`if s.Created > g.specs[j].Created {`, "TestPictures",
 	},
 	{
-		"a quota below a broken quota is valid", "pkg/quota", "(*Tree).hang",
+		"a quota below a broken quota is valid", "pkg/quota", "(*Tree).addQuota",
 		`t.nodes[p].broken != "" && n.broken == ""`,
 		`false`, "TestPictures",
 	},
 	{
 		"incomplete choices count", "pkg/quota", "(*chooser).descend",
-		`s.exact || s.full(chosen, l)`,
+		`s.exact || s.isMaximal(chosen, l)`,
 		`true`, "TestChoices",
 	},
 	{
@@ -2048,12 +2048,12 @@ var all = []mutant{
 		`return refusal == nil`, "kube/elasticquota.TestGangWaitsForTurnIfOnlyTheTurnIsMissing",
 	},
 	{
-		"more eligible victims in a quota retry no gang", "pkg/quota", "(*Book).stir",
+		"more eligible victims in a quota retry no gang", "pkg/quota", "(*Book).markChanged",
 		`if p == current || at != i {`,
 		`if false {`, "TestAnySince",
 	},
 	{
-		"a quota that uses less retries no gang", "pkg/quota", "(*Book).stir",
+		"a quota that uses less retries no gang", "pkg/quota", "(*Book).markChanged",
 		`if p == previous {`,
 		`if false {`, "TestAnySince",
 	},
@@ -2064,11 +2064,11 @@ var all = []mutant{
 	},
 	{
 		"an unchanged quota retries a gang", "pkg/quota", "(*Reclaim).AnySince",
-		`old := accounts[sibling].more <= moment && accounts[own].less <= moment`,
+		`old := accounts[sibling].grown <= moment && accounts[own].shrunk <= moment`,
 		`old := false`, "TestAnySince",
 	},
 	{
-		"a deleted waiting pod retries no gang", "pkg/quota", "(*Book).stir",
+		"a deleted waiting pod retries no gang", "pkg/quota", "(*Book).markChanged",
 		`at >= 0 && share.pods[Bound]+share.pods[Reserved] > 0;`,
 		`at < 0;`, "TestAnySince",
 	},
