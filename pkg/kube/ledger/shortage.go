@@ -196,7 +196,7 @@ func addRequests(classes map[string]*classDemand, all []resourceapi.DeviceReques
 }
 
 // freeOf counts the free devices of a class that meet some request. ok is false where a count proves nothing: for shared or partitioned
-// devices, or if a selector of the class fails on a device.
+// devices, or if a selector of the class or of a request fails on a device.
 func (p *claimPage) freeOf(class *resourceapi.DeviceClass, requests []*resourceapi.ExactDeviceRequest,
 	offered []*resourceapi.ResourceSlice,
 ) (free int64, ok bool) {
@@ -212,12 +212,15 @@ func (p *claimPage) freeOf(class *resourceapi.DeviceClass, requests []*resourcea
 				continue
 			}
 			meets, failed := p.evaluate(s.Spec.Driver, d, class.Spec.Selectors)
+			meets = meets && slices.ContainsFunc(requests, func(r *resourceapi.ExactDeviceRequest) bool {
+				matches, fails := p.evaluate(s.Spec.Driver, d, r.Selectors)
+				failed = failed || fails
+				return matches && tolerates(r, d)
+			})
 			if failed {
 				return 0, false
 			}
-			if meets && slices.ContainsFunc(requests, func(r *resourceapi.ExactDeviceRequest) bool {
-				return tolerates(r, d) && p.match(s.Spec.Driver, d, r.Selectors)
-			}) {
+			if meets {
 				free++
 			}
 		}
