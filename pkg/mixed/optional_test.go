@@ -263,3 +263,21 @@ func TestLeastSetsInMultiples(t *testing.T) {
 	}
 	assert.Equal(t, []choice.Set{{false, true}, {true, true}}, j.Least(w.Tree))
 }
+
+// TestMemberCountsForItsOwnGang: two of three gangs must start. The first has one member more than it needs, and the third has members that
+// are not in the job. The further member does not count for the third gang.
+func TestMemberCountsForItsOwnGang(t *testing.T) {
+	w := sized([]offer.Slots{1, 3}, "s0/r0/n0=2")
+	j := mixed.Job{Choice: &choice.Choice{}, Gangs: []mixed.Gang{{Need: 1}, {Need: 1}, {Need: 1}}}
+	j.Classes = []mixed.Class{{Gang: 0, Kind: 0, Ranks: []int{0, 1}}, {Gang: 1, Kind: 1, Ranks: []int{2}}}
+	for _, members := range []int{2, 1, 1} {
+		j.Choice.Gangs = append(j.Choice.Gangs, choice.Gang{
+			Above: []choice.Level{{Name: "root", Least: 2}}, Open: true, Need: 1, Members: members,
+		})
+	}
+	p, refusal := mixed.Choose(w, j)
+	if refusal == nil {
+		t.Fatalf("%v places one gang of the two that must start", p)
+	}
+	assert.Equal(t, plan.OptionalGangs{Least: 2, Of: 3}, *refusal.Optional)
+}

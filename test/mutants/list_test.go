@@ -1038,6 +1038,12 @@ var all = []mutant{
 	},
 
 	{
+		"a member counts for another gang of its group", "pkg/mixed", "Job.forSet",
+		`if slices.Equal(members, needs) && len(j.Sets) == 0 {`,
+		`if p.job.members() == p.job.need() && len(j.Sets) == 0 {`,
+		"TestMemberCountsForItsOwnGang",
+	},
+	{
 		"all members gather in the layer of one set", "pkg/mixed", "newOutline",
 		`m.Ground = plan.NewGround(m.World.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must, nil)`,
 		`m.Ground = plan.NewGround(m.World.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.Sets[0].Must, nil)`, "TestChooseJob TestJobs",

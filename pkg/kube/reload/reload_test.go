@@ -153,7 +153,9 @@ func TestAFileThatGoes(t *testing.T) {
 	require.Contains(t, w.edit(invalid)[0], "is invalid")
 	require.NoError(t, os.Remove(w.Path))
 	w.Look()
-	require.Contains(t, w.edit(invalid)[0], "is invalid", "an event says again what is wrong now")
+	said := w.edit(invalid)
+	require.Len(t, said, 1, "an event says again what is wrong now")
+	require.Contains(t, said[0], "is invalid")
 	w.Look()
 	require.Contains(t, w.said[len(w.said)-1], "is invalid")
 }

@@ -7,7 +7,6 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -17,13 +16,6 @@ var (
 	// ClusterNetworkTopologies is the resource.
 	ClusterNetworkTopologies = GroupVersion.WithResource("clusternetworktopologies")
 )
-
-// AddToScheme registers this group's types.
-func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &ClusterNetworkTopology{}, &ClusterNetworkTopologyList{})
-	metav1.AddToGroupVersion(s, GroupVersion)
-	return nil
-}
 
 // ClusterNetworkTopology names the layers of the network and the node labels that say
 // where a node stands. Only the one named "default" is read.

@@ -6,7 +6,6 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
@@ -18,13 +17,6 @@ var (
 	// PodGroups is the resource.
 	PodGroups = GroupVersion.WithResource("podgroups")
 )
-
-// AddToScheme registers this group's types.
-func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &PodGroup{}, &PodGroupList{})
-	metav1.AddToGroupVersion(s, GroupVersion)
-	return nil
-}
 
 // The API server refuses a group below k8s.io that does not name the review of its API, hence the annotation api-approved.kubernetes.io.
 
