@@ -93,7 +93,7 @@ type Plan struct {
 	// InOrder says that the Filters accept members in the order of Puts, perhaps in no other. Otherwise Puts is sorted by
 	// the nodes in the order in which ranks fill them.
 	InOrder bool
-	// NotAll says that the search was incomplete. A better plan by rules 3 to 5 may exist.
+	// NotAll says that the search was incomplete. A better plan by ByMembers, ByDepth or ByPreferences may exist.
 	NotAll bool
 }
 

@@ -287,7 +287,7 @@ func (o *jobTwin) penalty(at way) (n int64) {
 	return n
 }
 
-// first goes through rules 3 to 9, but for 8, and leaves the ways that are first by
+// first applies all rules of package plan except ByFill, and leaves the ways that are first by
 // each.
 func (o *jobTwin) first(ways []way) (topology.ID, []way) {
 	ways = worlds.Least(o.tied(ways), func(a, b way) int { return cmp.Compare(o.domain(a), o.domain(b)) })
@@ -308,7 +308,7 @@ func (o *jobTwin) tied(ways []way) []way {
 	})
 }
 
-// fill is rule 8 on a list of ways. Of the children of d, largest offer first: if one
+// fill is plan.ByFill on a list of ways. Of the children of d, largest offer first: if one
 // remaining child takes all that is left, the smallest such child does; else
 // the largest takes as many as it can in any of the ways, low ranks first.
 func (o *jobTwin) fill(d topology.ID, ways []way) (out []mixed.Put) {

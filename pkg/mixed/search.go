@@ -253,7 +253,7 @@ func (m *search) leaf(node int) *table {
 	return m.tables.intern(vecs, make([]int64, len(vecs)*m.tables.width))
 }
 
-// ruledTable applies rules 1 and 2 at the layer of d and adds what rule 5 and soft preferences charge there.
+// ruledTable applies MustGather and podCountMultiple at the layer of d and adds what preferences and soft preferences charge there.
 // The result is shared by domains of a layer with equal tables, no bound members and no penalties.
 func (m *search) ruledTable(d topology.ID, t *table) *table {
 	key := tableAtLayer{t, m.Tree.Layer(d)}

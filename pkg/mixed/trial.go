@@ -23,8 +23,8 @@ func (s *trials) triesLeft(most int) int {
 }
 
 // trials places members one by one on a trial and undoes placements that lead nowhere. It searches domains in the order of
-// rules 4, 6, 7 and 9, and nodes with low penalties first. It serves what tables cannot express: interdependent members,
-// or too many classes. The search is exhaustive unless it runs out of tries.
+// ByDepth, ByAttraction, ByBinpack and ByNames, and nodes with low penalties first. It serves what tables cannot express:
+// interdependent members, or too many classes. The search is exhaustive unless it runs out of tries.
 type trials struct {
 	*search
 	trial      Trial
@@ -37,7 +37,7 @@ type trials struct {
 
 	// State of the search in one domain:
 	root           topology.ID   // the domain's ancestor in the Must layer, or the domain itself
-	nodes          []int         // sorted by penalty, then in the order of rule 8 on empty nodes
+	nodes          []int         // sorted by penalty, then in the order of ByFill on empty nodes
 	position       []int         // by node index, position in nodes
 	fillPosition   []int         // by node index, position without penalties; ranks follow it
 	spread         []int         // nodes, alternating between domains
@@ -469,7 +469,7 @@ func (s *trials) add(class, node int) {
 	}
 }
 
-// valid returns whether the puts satisfy rule 2, and rule 1 for sets with bound members.
+// valid returns whether the puts satisfy podCountMultiple, and the MustGather constraints of sets with bound members.
 func (s *trials) valid() bool {
 	for i := range s.Sets {
 		isIn := func(p Put) bool { return slices.Contains(s.classesOfSet[i], p.Class) }
@@ -503,7 +503,7 @@ func (s *trials) areMultiples(multiples offer.Multiples, isIn func(Put) bool, bo
 	return true
 }
 
-// plan returns the plan of the puts. Independent members are sorted by node in the order of rule 8.
+// plan returns the plan of the puts. Independent members are sorted by node in the order of ByFill.
 func (s *trials) plan() *Plan {
 	p := &Plan{Puts: s.puts, InOrder: s.dependent}
 	p.Domain, _ = s.Tree.Enclosing(func(yield func(int) bool) {

@@ -29,8 +29,8 @@ func (s *Search) withoutLast() *Search {
 	return s.upper
 }
 
-// fewest is rule 5: it returns the domains in which preferences charge n the least. It evaluates the last preference only for domains that
-// are equal by the earlier ones and may touch as few nodes as the best.
+// fewest is ByPreferences: it returns the domains in which preferences charge n the least. It evaluates the last preference only for
+// domains that are equal by the earlier ones and may touch as few nodes as the best.
 func (s *Search) fewest(domains []topology.ID, n offer.Slots) []topology.ID {
 	if c := s.withoutLast(); c != nil {
 		if domains = c.fewest(domains, n); len(domains) == 1 {

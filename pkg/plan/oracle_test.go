@@ -31,7 +31,7 @@ func newOracle(w plan.World, r plan.Request) oracle {
 
 type counts []offer.Slots // by node index
 
-// all lists every way that obeys rules 1 and 2 and places enough members.
+// all lists every way that satisfies the MustGather constraints and podCountMultiple and places enough members.
 func (o oracle) all() (out []counts) {
 	now := make(counts, len(o.Free))
 	for {
@@ -120,7 +120,7 @@ func byLayer(prefer []plan.Preference) []plan.Preference {
 	return slices.SortedFunc(slices.Values(prefer), func(a, b plan.Preference) int { return cmp.Compare(a.Layer, b.Layer) })
 }
 
-// first goes through rules 3 to 9, but for 8, and leaves the ways that are first by
+// first applies all rules of rules.go except ByFill, and leaves the ways that are first by
 // each.
 func (o oracle) first(ways []counts) (topology.ID, []counts) {
 	ways = worlds.Least(o.tied(ways), func(a, b counts) int { return cmp.Compare(o.domain(a), o.domain(b)) })
@@ -145,7 +145,7 @@ func (o oracle) tied(ways []counts) []counts {
 	})
 }
 
-// compareDomains is rules 6, 7 and 9.
+// compareDomains is ByAttraction, ByBinpack and ByNames.
 func (o oracle) compareDomains(a, b topology.ID) int {
 	return cmp.Or(
 		-slices.Compare(worlds.Upwards(o.Tree, o.Attract, a), worlds.Upwards(o.Tree, o.Attract, b)),
@@ -154,7 +154,7 @@ func (o oracle) compareDomains(a, b topology.ID) int {
 	)
 }
 
-// fill is rule 8 on a list of ways. Of the children of d, largest offer first: if one
+// fill is ByFill on a list of ways. Of the children of d, largest offer first: if one
 // remaining child takes all that is left, the smallest such child does; else
 // the largest takes as many as it can in any of the ways.
 func (o oracle) fill(d topology.ID, ways []counts) []plan.Place {
@@ -190,7 +190,7 @@ func (o oracle) fill(d topology.ID, ways []counts) []plan.Place {
 	return out
 }
 
-// greedy is rule 8 alone.
+// greedy is ByFill alone.
 func (o oracle) greedy(d topology.ID, n offer.Slots) (out []plan.Place) {
 	o.Penalty = nil
 	p, _ := plan.Choose(o.World, plan.Request{Want: n, Min: n, Must: o.Must, Multiple: o.Multiple})
@@ -382,7 +382,7 @@ func (o oracle) beatsButForPreferences(c counts, p *plan.Plan) bool {
 		o.Tree.Layer(d) == o.Tree.Layer(p.Domain) && o.compareDomains(d, p.Domain) < 0
 }
 
-// TestManyChildren: in a domain with hundreds of children the fewest nodes (rule 8) are easy to compute. A preference
+// TestManyChildren: in a domain with hundreds of children the fewest nodes (ByFill) are easy to compute. A preference
 // for few nodes gives the same plan.
 func TestManyChildren(t *testing.T) {
 	worlds.Check(t, 200, []string{"many", "several blocks"}, func(t *rapid.T, y worlds.Tally) {
@@ -411,7 +411,7 @@ func TestManyChildren(t *testing.T) {
 	})
 }
 
-// largestFirst is rule 8 for nodes of one domain.
+// largestFirst is ByFill for nodes of one domain.
 func largestFirst(free []offer.Slots, n offer.Slots) (out []plan.Place) {
 	left := make([]int, len(free))
 	for i := range left {

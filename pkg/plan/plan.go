@@ -2,9 +2,8 @@
 //
 // It computes on a tree of slots, layers and members, and knows no pods, clocks or locks. Invariant: equal input gives equal output.
 //
-// A plan is valid if every MustGather constraint holds, bound members included (rule 1), and every count satisfies its layer's
-// podCountMultiple (rule 2). The first valid plan by the list in rules.go wins: most members (3), deepest domain (4), preferences (5),
-// attraction (6), soft preferences and then binpack (7), the filling of the domain (8) and names (9).
+// A plan is valid if every MustGather constraint holds, bound members included, and every count satisfies its layer's
+// podCountMultiple. The first valid plan by the order in rules.go (ByMembers to ByNames) wins.
 // If members have a cost (package evict charges for victims), the lowest price comes before all rules.
 package plan
 

@@ -78,7 +78,7 @@ func (d *Draft) compareCharged(other *Draft) int {
 	return 0
 }
 
-// compareSpread compares two plans by rule 8; it returns 0 if they are in different domains, or their distributions are unknown.
+// compareSpread compares two plans by ByFill; it returns 0 if they are in different domains, or their distributions are unknown.
 func (g *Ground) compareSpread(a, b *Draft) int {
 	if a.Domain != b.Domain || a.spread == nil {
 		return 0
@@ -148,7 +148,7 @@ func keepFirst(domains []topology.ID, compare func(a, b topology.ID) int) []topo
 	return out
 }
 
-// compareFills is rule 8: it compares two distributions of equally many members over d. a and b are member counts by domain ID. The
+// compareFills is ByFill: it compares two distributions of equally many members over d. a and b are member counts by domain ID. The
 // distribution that Fill would choose is first.
 func (g *Ground) compareFills(d topology.ID, a, b []offer.Slots) int {
 	if g.tree.IsNode(d) {
@@ -288,9 +288,9 @@ type Members interface{ ~int | ~uint64 }
 type Chooser[N Members] struct {
 	// Charge returns what the world charges for n in d; ok is false if d cannot take them.
 	Charge func(d topology.ID, n N) (p offer.Price, ok bool)
-	// Fewest returns the domains in which preferences charge n the least: rule 5.
+	// Fewest returns the domains in which preferences charge n the least: ByPreferences.
 	Fewest func(domains []topology.ID, n N) []topology.ID
-	// Softest returns the domains in which soft preferences charge n the least. The domains must be equal by rule 5.
+	// Softest returns the domains in which soft preferences charge n the least. The domains must be equal by ByPreferences.
 	Softest func(domains []topology.ID, n N) []topology.ID
 }
 
@@ -356,7 +356,7 @@ type Filler[N Members] struct {
 	Put func(d topology.ID, n N) bool
 }
 
-// Fill is rule 8: it distributes n members over the nodes of d, which must take them, layer by layer. The largest child is first, until one
+// Fill is ByFill: it distributes n members over the nodes of d, which must take them, layer by layer. The largest child is first, until one
 // child takes the rest; then the smallest such child is used. Each child gets as many members as the lowest price allows.
 func Fill[N Members](g *Ground, f Filler[N], d topology.ID, n N) {
 	if f.Put(d, n) {

@@ -11,7 +11,8 @@ import (
 
 // Search finds the first plan of one request on one world, for members with equal requirements.
 //
-// Rules 3 and 4 need only the offer of each domain. Rule 5 and the cost of members need curves: every domain has one, merged up the tree.
+// ByMembers and ByDepth need only the offer of each domain. ByPreferences and the cost of members need curves: every domain has one,
+// merged up the tree.
 // A price is a row of numbers. First comes what the world charges, which is nothing without evictions. Then comes the charge of each
 // preference from the top down, as digits of one number if they fit. Comparing rows from the left gives the order of the rules.
 type Search struct {
@@ -196,7 +197,7 @@ func (s *Search) charge(d topology.ID, n offer.Slots) (offer.Price, bool) {
 	return s.worldOnly().curveOf(d).Price(n)
 }
 
-// insidePrice returns the price of n members in d for rule 5; nil if no preference is for a layer below d.
+// insidePrice returns the price of n members in d for ByPreferences; nil if no preference is for a layer below d.
 func (s *Search) insidePrice(d topology.ID, n offer.Slots) (p offer.Price) {
 	switch {
 	case s.lowest() <= s.tree.Layer(d):
