@@ -7,13 +7,40 @@ import (
 )
 
 // Some controllers create the members of a gang only when its leader has a node or is ready. So the leader's plan covers all members, and
-// nodes are reserved for the future ones (Planned.Future). Members of the group and preemptors of higher priority may use these nodes. The
-// reservation ends when the group is planned again, when no member is left, or when its time is over.
+// nodes are reserved for the future ones (Planned.Future). Nodes are also reserved for the missing members of an incomplete gang, until
+// their controller recreates them (Missing). Members of the group and preemptors of higher priority may use these nodes. The reservation
+// ends when the group is planned again, when no member runs, when no member is missing any more, or when its time is over.
 
 // futureReservation is the nodes that are reserved for members that do not exist yet.
 type futureReservation struct {
-	nodes map[string]string // by placeholder name
-	until time.Time
+	nodes   map[string]string // by placeholder name
+	until   time.Time
+	missing bool // the members existed and were lost
+}
+
+// Missing returns how many members an incomplete gang lacks: it was complete, members run, and fewer than minMember exist. It returns 0 for
+// other gangs, and while the gang is being evicted.
+func (b *Book) Missing(ref Ref) int {
+	if g := b.gangs[ref]; g != nil && !b.terminating(g.key) {
+		return g.missing()
+	}
+	return 0
+}
+
+// missing is Book.Missing for a gang that may be in eviction.
+func (g *gang) missing() int {
+	if g.spec == nil || !g.satisfied || g.counts.bound == 0 {
+		return 0
+	}
+	return max(0, g.spec.Min-g.counts.exist-g.absentFinished())
+}
+
+// missingInGroup returns how many members the group's incomplete gangs lack.
+func (b *Book) missingInGroup(key Ref) (n int) {
+	for _, ref := range b.groupOf(key) {
+		n += b.Missing(ref)
+	}
+	return n
 }
 
 // reserveFuture replaces the group's reservation for future members.
@@ -22,7 +49,7 @@ func (b *Book) reserveFuture(key Ref, places []Assignment, until time.Time) (out
 	if len(places) == 0 {
 		return out
 	}
-	a := &futureReservation{nodes: make(map[string]string, len(places)), until: until}
+	a := &futureReservation{nodes: make(map[string]string, len(places)), until: until, missing: b.missingInGroup(key) > 0}
 	for _, p := range places {
 		if b.pods[p.Pod] != nil || a.nodes[p.Pod] != "" {
 			continue
@@ -35,10 +62,19 @@ func (b *Book) reserveFuture(key Ref, places []Assignment, until time.Time) (out
 	return out
 }
 
-// restoreFuture restores the reservation of an earlier process, if a member has a node and the group has no plan.
-func (b *Book) restoreFuture(ev FutureRestored) []Effect {
-	g := b.groups[ev.Group]
-	if !b.isKey(ev.Group) || b.futures[ev.Group] != nil || b.terminating(ev.Group) || g != nil && len(g.plan) > 0 ||
+// futureLimit returns until when nodes are reserved for the future members of a group that is planned now.
+func (b *Book) futureLimit(key Ref, now time.Time) time.Time {
+	if b.missingInGroup(key) > 0 {
+		return now.Add(b.Repair)
+	}
+	return now.Add(b.waitLimit(key))
+}
+
+// addFuture reserves nodes for members that do not exist, if a member has a node and the group has no plan. It replaces the nodes that are
+// reserved for missing members, and leaves other reservations as they are.
+func (b *Book) addFuture(ev FutureReserved) []Effect {
+	g, old := b.groups[ev.Group], b.futures[ev.Group]
+	if !b.isKey(ev.Group) || old != nil && !old.missing || b.terminating(ev.Group) || g != nil && len(g.plan) > 0 ||
 		!b.hasBoundMember(ev.Group) {
 		return nil
 	}
@@ -67,9 +103,17 @@ func (b *Book) releaseFuture(key Ref) []Effect {
 	return []Effect{{Verb: Freed}}
 }
 
-// releaseOrphanedFuture ends the reservation of a group that has neither a bound member nor a plan.
+// releaseOrphanedFuture ends the reservation of a group that has neither a bound member nor a plan. It also ends the reservation for missing
+// members when none is missing and all existing members are bound.
 func (b *Book) releaseOrphanedFuture(key Ref) []Effect {
-	if b.futures[key] == nil || b.hasBoundMember(key) {
+	a := b.futures[key]
+	if a == nil {
+		return nil
+	}
+	if n := b.count(key); a.missing && n.exist == n.bound && b.missingInGroup(key) == 0 {
+		return b.releaseFuture(key)
+	}
+	if b.hasBoundMember(key) {
 		return nil
 	}
 	if g := b.groups[key]; g != nil && len(g.plan) > 0 {

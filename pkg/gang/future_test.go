@@ -74,7 +74,7 @@ func TestNodesAreReservedForFutureMembers(t *testing.T) {
 	})
 	t.Run("another process has kept them", func(t *testing.T) {
 		again := func(s *story, until time.Duration) {
-			s.do(gang.FutureRestored{
+			s.do(gang.FutureReserved{
 				Group: ref("g"), Places: []gang.Assignment{{Pod: "g-0~1", Node: "n1"}, {Pod: "g-0~2", Node: "n1"}}, Until: s.now.Add(until),
 			})
 		}

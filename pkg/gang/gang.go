@@ -133,8 +133,9 @@ type (
 		Restored bool
 		Until    time.Time
 	}
-	// FutureRestored restores the reservation (Planned.Future) that an earlier process made for members that do not exist yet.
-	FutureRestored struct {
+	// FutureReserved reserves nodes for members that do not exist, without a plan of existing members: for missing members, or again for
+	// future members for which an earlier process had reserved nodes (Planned.Future).
+	FutureReserved struct {
 		Group  Ref
 		Places []Assignment
 		Until  time.Time
@@ -200,7 +201,7 @@ func (ev Evicted) apply(b *Book, _ time.Time) []Effect         { return b.startE
 func (ev Spared) apply(b *Book, _ time.Time) []Effect          { return b.cancelEviction(ev.Pods) }
 func (ev WasComplete) apply(b *Book, _ time.Time) []Effect     { return b.noteSatisfied(ev.Gang) }
 func (ev Planned) apply(b *Book, now time.Time) []Effect       { return b.adoptPlan(ev, now) }
-func (ev FutureRestored) apply(b *Book, _ time.Time) []Effect  { return b.restoreFuture(ev) }
+func (ev FutureReserved) apply(b *Book, _ time.Time) []Effect  { return b.addFuture(ev) }
 func (ev Confirmed) apply(b *Book, now time.Time) []Effect     { return b.startPlan(ev, now) }
 func (ev Assumed) apply(b *Book, _ time.Time) []Effect         { return b.noteAssumed(ev) }
 func (ev Held) apply(b *Book, now time.Time) []Effect          { return b.arrive(ev, now) }
@@ -251,6 +252,8 @@ type Effect struct {
 type Book struct {
 	// Starve is how long a group is unschedulable before capacity is held for it; 0 disables that.
 	Starve time.Duration
+	// Repair is how long nodes are reserved for the missing members of an incomplete gang; 0 disables that.
+	Repair time.Duration
 	// Follow enables the effect Moved.
 	Follow bool
 

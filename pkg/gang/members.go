@@ -162,7 +162,6 @@ func (b *Book) removeMember(ev MemberDeleted) (out []Effect) {
 			}
 		}
 	}
-	out = append(out, b.releaseOrphanedFuture(key)...)
 	out = append(out, b.Review(m.Gang)...)
 	b.deleteIfEmpty(m.Gang)
 	return out
@@ -171,6 +170,7 @@ func (b *Book) removeMember(ev MemberDeleted) (out []Effect) {
 // Review returns a Report for each gang of ref's group, and wakes the representative if the group can be planned.
 func (b *Book) Review(ref Ref) (out []Effect) {
 	key := b.groupKey(ref)
+	out = b.releaseOrphanedFuture(key)
 	for _, other := range b.groupOf(ref) {
 		out = append(out, Effect{Verb: Report, Gang: other})
 	}

@@ -29,7 +29,7 @@ func (b *Book) adoptPlan(ev Planned, now time.Time) []Effect {
 	if b.hasVacancy(ev.Group) && !ev.Reserved {
 		return b.fillVacancy(ev)
 	}
-	futureEffects := b.reserveFuture(ev.Group, ev.Future, now.Add(b.waitLimit(ev.Group)))
+	futureEffects := b.reserveFuture(ev.Group, ev.Future, b.futureLimit(ev.Group, now))
 	g := b.group(ev.Group)
 	switch {
 	case !ev.Reserved:

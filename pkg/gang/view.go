@@ -234,6 +234,8 @@ type Gang struct {
 	Need int // pending members that must be placed to complete the gang
 	// Started counts the members that have a node or finished on one. Finished of them count for members that do not exist.
 	Started, Finished int
+	// Missing counts the members that an incomplete gang has lost and that were not recreated: see Book.Missing.
+	Missing int
 }
 
 // Whole returns the declared gangs without their parts, each once.
@@ -388,7 +390,7 @@ func (b *Book) GroupOf(key Ref) (group *Group, ok bool) {
 		if g.remainsSatisfied() {
 			need = 0
 		}
-		v.Gangs = append(v.Gangs, Gang{Spec: *g.spec, Need: need, Started: g.started(), Finished: g.absentFinished()})
+		v.Gangs = append(v.Gangs, Gang{Spec: *g.spec, Need: need, Started: g.started(), Finished: g.absentFinished(), Missing: g.missing()})
 	}
 	for _, m := range b.sorted(v.Key, func(m *member) bool { return m.runs() || pending(m) }) {
 		if m.Node != "" {

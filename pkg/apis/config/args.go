@@ -35,6 +35,7 @@ const (
 //	preemptionTimeout       5m              a duration > 0
 //	maxGrace                5m              a duration > 0
 //	starvationTimeout       10m             a duration ≥ 0; 0 means never
+//	repairTimeout           10m             a duration ≥ 0; 0 means that no capacity is held
 //	defaultMatchPolicy      once-satisfied  only-waiting, waiting-and-running, once-satisfied
 //	controllerWorkers       1               an integer ≥ 1
 //	skipCheckScheduleCycle  false           true, false; without effect
@@ -51,6 +52,8 @@ type Args struct {
 	MaxGrace time.Duration
 	// StarvationTimeout is how long a gang is unschedulable before free capacity is held for it. Smaller gangs then cannot overtake it.
 	StarvationTimeout time.Duration
+	// RepairTimeout is how long free capacity is held for the missing members of an incomplete gang. 0 means that none is held.
+	RepairTimeout time.Duration
 	// DefaultMatchPolicy is the match policy of gangs without one.
 	DefaultMatchPolicy scheduling.MatchPolicy
 	// ControllerWorkers is the number of PodGroups whose status is updated at the same time.
@@ -69,6 +72,7 @@ func Decode(raw runtime.Object) (Args, error) {
 		PreemptionTimeout:    5 * time.Minute,
 		MaxGrace:             5 * time.Minute,
 		StarvationTimeout:    10 * time.Minute,
+		RepairTimeout:        10 * time.Minute,
 		DefaultMatchPolicy:   scheduling.MatchOnceSatisfied,
 		ControllerWorkers:    1,
 	}
@@ -84,6 +88,7 @@ func Decode(raw runtime.Object) (Args, error) {
 	kind, apiVersion := argsKind, argsAPIVersion
 	wait, leave := metav1.Duration{Duration: a.DefaultTimeout}, metav1.Duration{Duration: a.PreemptionTimeout}
 	grace, starve := metav1.Duration{Duration: a.MaxGrace}, metav1.Duration{Duration: a.StarvationTimeout}
+	repair := metav1.Duration{Duration: a.RepairTimeout}
 	err := strictjson.Object(argsKind, unknown.Raw,
 		strictjson.Field{
 			Name: "apiVersion", Into: &apiVersion, Legal: argsAPIVersion,
@@ -112,6 +117,10 @@ func Decode(raw runtime.Object) (Args, error) {
 			Check: func() bool { return starve.Duration >= 0 },
 		},
 		strictjson.Field{
+			Name: "repairTimeout", Into: &repair, Legal: "a duration ≥ 0, such as 10m",
+			Check: func() bool { return repair.Duration >= 0 },
+		},
+		strictjson.Field{
 			Name: "defaultMatchPolicy", Into: &a.DefaultMatchPolicy, Legal: "only-waiting, waiting-and-running, once-satisfied",
 			Check: func() bool { return slices.Contains(scheduling.MatchPolicies(), a.DefaultMatchPolicy) },
 		},
@@ -128,5 +137,6 @@ func Decode(raw runtime.Object) (Args, error) {
 	a.PreemptionTimeout = leave.Duration
 	a.MaxGrace = grace.Duration
 	a.StarvationTimeout = starve.Duration
+	a.RepairTimeout = repair.Duration
 	return a, nil
 }

@@ -39,7 +39,7 @@ func (c *Cache) PlacesIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 }
 
 // PlacesOn returns the members of other groups that are assigned to the node and that pod must respect: members of equal or higher
-// priority, except members whose reservation was made after pod's assignment.
+// priority, and protected missing members, except members whose reservation was made after pod's assignment.
 func (c *Cache) PlacesOn(node string, pod *v1.Pod) []*v1.Pod {
 	return read(c, func() []*v1.Pod { return c.placesOn(node, pod) })
 }
@@ -51,11 +51,17 @@ func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 		if key == self || c.book.SameGroup(key, self) {
 			continue
 		}
-		if p := c.assignedPod(key); p != nil && c.Priority(p) >= c.Priority(pod) && !c.reservedAfter(p, pod) {
+		if p := c.assignedPod(key); p != nil && c.outranks(p, pod) && !c.reservedAfter(p, pod) {
 			others = append(others, p)
 		}
 	}
 	return others
+}
+
+// outranks returns whether pod must respect the assignment of p: p has at least its priority, or p is a stand-in for a missing member of a
+// gang whose members pod could not evict. c.mu is locked.
+func (c *Cache) outranks(p, pod *v1.Pod) bool {
+	return c.Priority(p) >= c.Priority(pod) || c.lost[convert.PodKey(p)] != nil && convert.Protected(p)
 }
 
 // ReservedAfter returns whether both pods have equal priority and pod's reservation was made after other's assignment. Then other need not
@@ -133,7 +139,7 @@ func (c *Cache) FarReservations(pod *v1.Pod, all bool) (out []ReservedNode) {
 		if p == nil || !all && !convert.KeepsOffAfar(p) || key == self || c.book.SameGroup(key, self) {
 			continue
 		}
-		if c.Priority(p) >= c.Priority(pod) && !c.reservedAfter(p, pod) {
+		if c.outranks(p, pod) && !c.reservedAfter(p, pod) {
 			out = append(out, ReservedNode{p, source.GangOf(p), node})
 		}
 	}

@@ -98,7 +98,8 @@ type Cache struct {
 	nominated          map[string]string            // nominated pods of any kind, and the node
 	singleReservations map[string]singleReservation // pods without a gang that have a reserved node
 	nominationsAtStart map[string]string            // members that were nominated at the start, and the node
-	lostReservations   []LostReservation            // groups for which an earlier process may have reserved future members
+	absent             []Absent                     // groups for whose absent members nodes are to be reserved
+	lost               map[string]*v1.Pod           // stand-ins for lost members, by key
 	strays             map[string]*stray            // pods without a gang that may have meant one
 	nodes              map[string]*v1.Node
 	deletedNodes       map[string]bool // deleted nodes that a snapshot may still hold
@@ -124,6 +125,8 @@ type Limits struct {
 	Policy gang.MatchPolicy
 	// Starve is how long a gang is unschedulable before capacity is held for it; 0 disables that.
 	Starve time.Duration
+	// Repair is how long capacity is held for missing members of an incomplete gang; 0 disables that.
+	Repair time.Duration
 }
 
 // Patience returns how long after its grace period a victim may still exist before its reservation is dropped.
@@ -133,7 +136,7 @@ func (c *Cache) Patience() time.Duration { return read(c, func() time.Duration {
 func (c *Cache) Configure(l Limits) {
 	c.mu.Lock()
 	old := c.Limits
-	c.Limits, c.book.Starve = l, l.Starve
+	c.Limits, c.book.Starve, c.book.Repair = l, l.Starve, l.Repair
 	var effects []gang.Effect
 	if old.Wait != l.Wait || old.Policy != l.Policy {
 		for _, ref := range c.refs() {
@@ -149,7 +152,7 @@ func (c *Cache) Configure(l Limits) {
 // New returns an empty Cache. No gang enters the scheduler until Start was called and all objects were listed.
 func New(o Options) *Cache {
 	book := gang.New(topology.CompareNames)
-	book.Starve = o.Starve
+	book.Starve, book.Repair = o.Starve, o.Repair
 	return &Cache{
 		Options:            o,
 		book:               book,
@@ -169,6 +172,7 @@ func New(o Options) *Cache {
 		nominated:          map[string]string{},
 		singleReservations: map[string]singleReservation{},
 		nominationsAtStart: map[string]string{},
+		lost:               map[string]*v1.Pod{},
 		strays:             map[string]*stray{},
 		nodes:              map[string]*v1.Node{},
 		deletedNodes:       map[string]bool{},

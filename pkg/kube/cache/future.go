@@ -1,19 +1,26 @@
 package cache
 
 import (
+	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/group"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // assignedPod returns the member with that key, or the stand-in of a member not yet created; nil if there is none. c.mu is locked.
 func (c *Cache) assignedPod(key string) *v1.Pod {
 	if p := c.pods[key]; p != nil {
+		return p
+	}
+	if p := c.lost[key]; p != nil {
 		return p
 	}
 	leader, number, ok := group.Leader(key)
@@ -32,14 +39,14 @@ func (c *Cache) assignedPod(key string) *v1.Pod {
 
 // leadersWithoutMembers returns the groups whose leader was bound recently, within the wait limit, and whose other members do not exist
 // yet. An earlier process may have reserved nodes for these members. c.mu is locked.
-func (c *Cache) leadersWithoutMembers() (all []LostReservation) {
+func (c *Cache) leadersWithoutMembers() (all []Absent) {
 	now := c.Clock.Now()
 	for _, ref := range c.refs() {
 		r := c.gangs[ref]
-		if members, _ := r.StandIns(); len(members) == 0 || !c.servesGang(r) {
+		if members, _ := r.StandIns(0); len(members) == 0 || !c.servesGang(r) {
 			continue
 		}
-		last := LostReservation{Group: c.book.GroupOfGang(ref)[0], Until: now}
+		last := Absent{Group: c.book.GroupOfGang(ref)[0], Until: now}
 		for _, pod := range r.Pods {
 			if until := boundAt(pod, now).Add(r.Declared.Wait); pod.Spec.NodeName != "" && until.After(last.Until) {
 				last.Scheduler, last.Until = pod.Spec.SchedulerName, until
@@ -62,26 +69,74 @@ func boundAt(pod *v1.Pod, now time.Time) time.Time {
 	return now
 }
 
-// LostReservation is a group for whose members, not yet created, an earlier process may have reserved nodes. Such a reservation is not
-// stored anywhere. Scheduler names the group's profile. A new reservation may last until Until.
-type LostReservation struct {
+// Absent is a group with members that do not exist, for which nodes are to be reserved: they were lost, or an earlier process may have
+// reserved nodes for them, which is not stored anywhere. Scheduler names the group's profile. A reservation may last until Until.
+type Absent struct {
 	Group     gang.Ref
 	Scheduler string
 	Until     time.Time
 }
 
-// TakeLostReservations removes and returns the lost reservations of groups of a profile; nil if there are none.
-func (c *Cache) TakeLostReservations(scheduler string) (served []LostReservation) {
-	if read(c, func() bool { return len(c.lostReservations) == 0 }) {
+// TakeAbsent removes and returns the groups of a profile for whose absent members nodes are to be reserved; nil if there are none.
+func (c *Cache) TakeAbsent(scheduler string) (taken []Absent) {
+	if read(c, func() bool { return len(c.absent) == 0 }) {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lostReservations = slices.DeleteFunc(c.lostReservations, func(b LostReservation) bool {
+	c.absent = slices.DeleteFunc(c.absent, func(b Absent) bool {
 		if b.Scheduler == scheduler {
-			served = append(served, b)
+			taken = append(taken, b)
 		}
 		return b.Scheduler == scheduler
 	})
-	return served
+	return taken
+}
+
+// noteMissing makes a stand-in for a lost member of an incomplete gang, for which a node is to be reserved. It drops the stand-ins that are
+// not needed any more. c.mu is locked.
+func (c *Cache) noteMissing(r *record, lost *v1.Pod) {
+	missing := c.book.Missing(r.Ref)
+	if missing > 0 && c.Repair > 0 && c.open.Load() && c.servesGang(r) {
+		c.addLost(r, group.Lost(lost, ""))
+		c.absent = append(c.absent, Absent{c.book.GroupOfGang(r.Ref)[0], lost.Spec.SchedulerName, c.Clock.Now().Add(c.Repair)})
+	}
+	c.keepLost(r, missing)
+}
+
+// addLost adds a stand-in for a lost member. c.mu is locked.
+func (c *Cache) addLost(r *record, standIn *v1.Pod) {
+	r.Lost = append(r.Lost, standIn)
+	c.lost[convert.PodKey(standIn)] = standIn
+}
+
+// keepLost keeps the latest n stand-ins for lost members of a gang. c.mu is locked.
+func (c *Cache) keepLost(r *record, n int) {
+	for len(r.Lost) > n {
+		delete(c.lost, convert.PodKey(r.Lost[0]))
+		r.Lost = r.Lost[1:]
+	}
+}
+
+// incompleteGangs returns the groups with missing members, after a restart. No object says which members were lost, so the stand-ins are
+// made from the first member that runs. c.mu is locked.
+func (c *Cache) incompleteGangs() (all []Absent) {
+	for _, ref := range c.refs() {
+		r, missing := c.gangs[ref], c.book.Missing(ref)
+		if missing == 0 || c.Repair <= 0 || !c.servesGang(r) {
+			continue
+		}
+		bound := slices.DeleteFunc(slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames), func(key string) bool {
+			return r.Pods[key].Spec.NodeName == ""
+		})
+		if len(bound) == 0 {
+			continue
+		}
+		like := r.Pods[bound[0]]
+		for i := range missing {
+			c.addLost(r, group.Lost(like, strconv.Itoa(i+1)))
+		}
+		all = append(all, Absent{c.book.GroupOfGang(ref)[0], like.Spec.SchedulerName, c.Clock.Now().Add(c.Repair)})
+	}
+	return all
 }

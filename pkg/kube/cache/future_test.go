@@ -154,7 +154,7 @@ func TestLeadersWithoutMembersAreFoundAtStart(t *testing.T) {
 				c.setPod(p)
 			}
 			c.mu.Lock()
-			c.lostReservations = c.leadersWithoutMembers()
+			c.absent = c.leadersWithoutMembers()
 			c.mu.Unlock()
 			require.Empty(t, c.TakeLostReservations("another"))
 			var want []LostReservation

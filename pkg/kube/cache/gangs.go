@@ -53,6 +53,7 @@ func (c *Cache) record(ref gang.Ref) *record {
 func (c *Cache) deleteIfEmpty(r *record) (effects []gang.Effect) {
 	if len(r.Pods)+len(r.Finished) == 0 && r.Object == nil {
 		owner := r.owner
+		c.keepLost(r, 0)
 		c.removeOwner(r)
 		c.removeJobs(r)
 		delete(c.gangs, r.Ref)
@@ -421,10 +422,11 @@ func (c *Cache) removeFromGang(pod *v1.Pod, gone bool) {
 		return
 	}
 	c.mu.Lock()
-	r := c.record(ref)
+	r, ran := c.record(ref), false
 	if p := r.Pods[key]; p != nil && p.UID == pod.UID {
 		if gone {
 			c.noteLoss(r, p)
+			ran = p.Spec.NodeName != ""
 		}
 		delete(r.Pods, key)
 		delete(r.earlier, p.UID)
@@ -438,6 +440,9 @@ func (c *Cache) removeFromGang(pod *v1.Pod, gone bool) {
 	}
 	if done := r.Finished[key]; done == nil || done.UID != pod.UID { // it finished otherwise, and still exists
 		effects = append(effects, c.book.Apply(gang.MemberDeleted{Pod: key, UID: string(pod.UID)}, c.Clock.Now())...)
+		if ran {
+			c.noteMissing(r, pod)
+		}
 	}
 	if d := r.Declared; d != nil && (d.DeclaringPod == key || d.DependsOnMembers) {
 		effects = append(effects, c.redeclare(r)...)

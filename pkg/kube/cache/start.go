@@ -421,7 +421,7 @@ func (c *Cache) openCache() {
 	c.rivals.since = c.Clock.Now()
 	effects := c.markReached()
 	c.book.Resume(c.Clock.Now())
-	c.lostReservations = c.leadersWithoutMembers()
+	c.absent = append(c.leadersWithoutMembers(), c.incompleteGangs()...)
 	effects = append(effects, c.restore()...)
 	for _, ref := range c.book.Gangs() {
 		effects = append(effects, c.book.Review(ref)...)

@@ -28,6 +28,8 @@ type Record struct {
 	Finished map[string]*v1.Pod // members that succeeded or failed
 	// Declared is the latest declaration of the gang's objects; nil if there is none.
 	Declared *source.Declaration
+	// Lost has stand-ins for members that were bound and were deleted, the latest last. It may have more than are missing.
+	Lost []*v1.Pod
 }
 
 // branches returns the constraints on several gangs together that the gang's owner declares; nil if there are none.
@@ -108,20 +110,22 @@ func (g *Group) Sets(limit int, classOf func(*Group) string) (all []*Group) {
 func (g *Group) RoleOf(m gang.Member) string { return source.PartOf(g.Pods[m.Pod]) }
 
 // add adds a gang's record to the group: whether it never preempts, stand-ins for its future members, and whether it is in LeaderFirst.
-func (g *Group) add(r *Record) {
+// missing is the number of its missing members.
+func (g *Group) add(r *Record, missing int) {
 	if r.Declared != nil && r.Declared.NeverPreempts != nil {
 		if g.neverPreempts == nil {
 			g.neverPreempts = map[gang.Ref]bool{}
 		}
 		g.neverPreempts[r.Ref] = *r.Declared.NeverPreempts
 	}
-	members, pods := r.StandIns()
+	members, pods := r.StandIns(missing)
 	for i, m := range members {
 		g.Pods[m.Pod] = pods[i]
 	}
 	g.Future = append(g.Future, members...)
 	switch {
 	case r.Declared == nil:
+	case missing > 0 && r.Declared.Total+len(r.Declared.Resources) == 0:
 	case r.Declared.Total > 0:
 		g.LeaderFirst = append(g.LeaderFirst, r.Ref)
 	case len(members) > 0:
@@ -134,9 +138,9 @@ func (g *Group) add(r *Record) {
 // New returns the group g of the gang book with the records of its gangs, or why it cannot be planned. tree may be nil.
 func New(g gang.Group, records []*Record, tree *topology.Tree) (*Group, gang.Obstacle) {
 	out := &Group{Group: g, Pods: map[string]*v1.Pod{}}
-	for _, r := range records {
+	for i, r := range records {
 		maps.Copy(out.Pods, r.Pods)
-		out.add(r)
+		out.add(r, g.Gangs[i].Missing)
 	}
 	if why := out.addConstraints(records); why.Exists() {
 		return nil, why

@@ -21,10 +21,17 @@ import (
 
 const standInMark = "~"
 
-// StandIns returns stand-ins for the members of a gang that are not yet created, as members and as pods; nil if no such members are known.
-func (r *Record) StandIns() (members []gang.Member, pods []*v1.Pod) {
-	if r.Declared == nil || len(r.Pods) == 0 || r.Declared.Total+len(r.Declared.Resources) == 0 {
+// StandIns returns stand-ins for the members of a gang that do not exist, as members and as pods; nil if no such members are known. These
+// are the members that are not yet created, or the missing ones of an incomplete gang.
+func (r *Record) StandIns(missing int) (members []gang.Member, pods []*v1.Pod) {
+	if r.Declared == nil || len(r.Pods) == 0 {
 		return nil, nil
+	}
+	if r.Declared.Total+len(r.Declared.Resources) == 0 {
+		for _, pod := range r.Lost[max(0, len(r.Lost)-missing):] {
+			pods, members = append(pods, pod), append(members, r.standInMember(pod))
+		}
+		return members, pods
 	}
 	leader := r.Pods[slices.MinFunc(slices.Collect(maps.Keys(r.Pods)), topology.CompareNames)]
 	exist := len(r.Pods) + len(r.Finished)
@@ -37,12 +44,34 @@ func (r *Record) StandIns() (members []gang.Member, pods []*v1.Pod) {
 	}
 	for i := exist + 1; i <= total; i++ {
 		pod := r.StandIn(leader, number(i))
-		pods = append(pods, pod)
-		members = append(members, gang.Member{
-			Gang: r.Ref, Pod: convert.PodKey(pod), UID: string(pod.UID), Rank: gang.NoRank, Priority: convert.Priority(pod),
-		})
+		pods, members = append(pods, pod), append(members, r.standInMember(pod))
 	}
 	return members, pods
+}
+
+func (r *Record) standInMember(pod *v1.Pod) gang.Member {
+	return gang.Member{
+		Gang: r.Ref, Pod: convert.PodKey(pod), UID: string(pod.UID), Rank: gang.NoRank, Priority: convert.Priority(pod),
+	}
+}
+
+// lostMark follows standInMark in the names of stand-ins for lost members.
+const lostMark = "lost"
+
+// Lost returns a stand-in for a member that was lost, or with a number for one of several members like the given pod. It has no volumes and
+// claims of its own, since its controller may create others.
+func Lost(member *v1.Pod, number string) *v1.Pod {
+	pod := *member
+	mark := standInMark + lostMark + number
+	pod.Name, pod.UID = member.Name+mark, member.UID+types.UID(mark)
+	pod.DeletionTimestamp, pod.Status = nil, v1.PodStatus{}
+	pod.Annotations = maps.Clone(member.Annotations)
+	delete(pod.Annotations, convert.DeviceAllocated)
+	pod.Spec = *member.Spec.DeepCopy()
+	pod.Spec.NodeName, pod.Spec.SchedulingGates = "", nil
+	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Ephemeral != nil })
+	convert.WithoutClaims(&pod.Spec, func(ref v1.PodResourceClaim) bool { return ref.ResourceClaimTemplateName == nil })
+	return &pod
 }
 
 // StandIn returns the stand-in with a number: a pod with the leader's priority and the requests of a future member. It has no volumes and

@@ -3,6 +3,8 @@ package place
 import (
 	"slices"
 
+	fwk "k8s.io/kube-scheduler/framework"
+
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
@@ -11,7 +13,7 @@ import (
 // A gang without running members then needs all its members: otherwise the first ones could be placed where the others find no capacity.
 // For a gang with running members the stand-ins are optional.
 func withStandIns(group *cache.Group) *cache.Group {
-	if len(group.LeaderFirst) == 0 {
+	if len(group.LeaderFirst)+len(group.Future) == 0 {
 		return group
 	}
 	all := *group
@@ -50,4 +52,25 @@ func (a *Attempt) Split(places []gang.Assignment) (own, ahead []gang.Assignment)
 		}
 	}
 	return own, ahead
+}
+
+// JoinableNodes returns the nodes on which members may be placed beside the running ones: the nodes of the domains in which MustGather keeps
+// the group; all nodes without running members or MustGather. Call it after Plan.
+func (a *Attempt) JoinableNodes() (nodes []fwk.NodeInfo) {
+	tree := a.Net.Tree
+	inside := make([]bool, len(a.Nodes))
+	for _, m := range a.Group.Bound {
+		if i, ok := tree.NodeIndex(m.Node); ok {
+			lo, hi := tree.Nodes(tree.Ancestor(tree.Node(i), a.All.Must))
+			for i := lo; i < hi; i++ {
+				inside[i] = true
+			}
+		}
+	}
+	for i, n := range a.Nodes {
+		if n != nil && (inside[i] || len(a.Group.Bound) == 0) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
 }

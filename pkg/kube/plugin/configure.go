@@ -36,7 +36,7 @@ func (s *Shared) Configure(profile string, args config.Args) (changed, stay []st
 func gangLimits(args config.Args) cache.Limits {
 	return cache.Limits{
 		Leave: args.PreemptionTimeout, Wait: args.DefaultTimeout,
-		Policy: gang.MatchPolicy(args.DefaultMatchPolicy), Starve: args.StarvationTimeout,
+		Policy: gang.MatchPolicy(args.DefaultMatchPolicy), Starve: args.StarvationTimeout, Repair: args.RepairTimeout,
 	}
 }
 

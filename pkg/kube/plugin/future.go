@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -10,29 +11,58 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
 
-// restoreFuture makes reservations again for members not yet created. An earlier process had these reservations in memory only. They are
-// planned before any other pod gets a node.
-func (p *Plugin) restoreFuture(ctx context.Context, nodes []fwk.NodeInfo) {
-	for _, b := range p.Cache.TakeLostReservations(p.profile.ProfileName()) {
-		group, refusal := p.Cache.GroupOf(b.Group)
-		if refusal.Exists() || len(group.Pending) > 0 { // existing members are planned in their own cycle
-			continue
-		}
-		if places := p.planFuture(ctx, group, nodes); len(places) > 0 {
-			p.Cache.Handle(gang.FutureRestored{Group: b.Group, Places: places, Until: b.Until})
-		}
-	}
+// absentGroup is a group for whose absent members nodes are reserved when nodes are free.
+type absentGroup struct {
+	cache.Absent
+	seen map[string]int64 // generations of the nodes that the members may use, at the last attempt
 }
 
-// planFuture returns node assignments for the members of a group that are not yet created; nil if there is no plan.
-func (p *Plugin) planFuture(ctx context.Context, group *cache.Group, nodes []fwk.NodeInfo) []gang.Assignment {
+// reserveAbsent reserves free nodes for members that do not exist, before any other pod gets a node: for missing members of incomplete
+// gangs, and for members not yet created for which an earlier process had nodes in memory only. It tries a group again when a node that its
+// members may use has changed.
+func (p *Plugin) reserveAbsent(ctx context.Context, nodes []fwk.NodeInfo) {
+	for _, added := range p.Cache.TakeAbsent(p.profile.ProfileName()) {
+		p.absent = slices.DeleteFunc(p.absent, func(b *absentGroup) bool { return b.Group == added.Group })
+		p.absent = append(p.absent, &absentGroup{Absent: added})
+	}
+	if len(p.absent) == 0 {
+		return
+	}
+	now := p.Cache.Clock.Now()
+	p.absent = slices.DeleteFunc(p.absent, func(b *absentGroup) bool {
+		group, refusal := p.Cache.GroupOf(b.Group)
+		switch {
+		case !now.Before(b.Until) || refusal.Exists() || len(group.Future) == 0:
+			return true
+		case len(group.Pending) > 0 || !b.changed(nodes): // existing members are planned in their own cycle
+			return false
+		}
+		return p.reserveFor(ctx, b, group, nodes)
+	})
+}
+
+// changed returns whether a node that the members may use has changed since the last attempt.
+func (b *absentGroup) changed(nodes []fwk.NodeInfo) bool {
+	return b.seen == nil || slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool {
+		generation, usable := b.seen[n.Node().Name]
+		return usable && generation != n.GetGeneration()
+	})
+}
+
+// reserveFor reserves nodes for the absent members of a group, as many as are free. It returns whether all members have one.
+func (p *Plugin) reserveFor(ctx context.Context, b *absentGroup, group *cache.Group, nodes []fwk.NodeInfo) (all bool) {
 	a := p.planner.NewAttempt(group, nodes, p.avoid(group))
 	found, refusal, err := a.Plan(ctx)
-	if err != nil || refusal != nil {
-		klog.FromContext(ctx).V(2).Info("No capacity is reserved for members that do not exist yet",
-			"gang", group.Key, "refusal", refusal, "err", err)
-		return nil
+	b.seen = map[string]int64{}
+	for _, n := range a.JoinableNodes() {
+		b.seen[n.Node().Name] = n.GetGeneration()
 	}
-	_, future := a.Split(found.Places)
-	return future
+	if err != nil || refusal != nil {
+		klog.FromContext(ctx).V(2).Info("No capacity is reserved for members that do not exist",
+			"gang", group.Key, "refusal", refusal, "err", err)
+		return false
+	}
+	_, places := a.Split(found.Places)
+	p.Cache.Handle(gang.FutureReserved{Group: b.Group, Places: places, Until: b.Until})
+	return len(places) == len(group.Future)
 }

@@ -138,6 +138,7 @@ type Plugin struct {
 	gateComplete   bool                 // the profile runs the Gate and no unknown PreEnqueue plugin
 	addedPlugins   func() []fwk.Plugin
 	checks         []Checker
+	absent         []*absentGroup // used by scheduling cycles only, which run one after another
 }
 
 var (
