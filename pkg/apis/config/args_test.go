@@ -19,6 +19,7 @@ func defaults() config.Args {
 		DefaultTimeout:       600 * time.Second,
 		PreemptionTimeout:    5 * time.Minute, MaxGrace: 5 * time.Minute,
 		StarvationTimeout:  10 * time.Minute,
+		RepairTimeout:      10 * time.Minute,
 		DefaultMatchPolicy: scheduling.MatchOnceSatisfied,
 		ControllerWorkers:  1,
 	}
@@ -34,7 +35,7 @@ func TestDecode(t *testing.T) {
 		`{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"CoschedulingArgs"}`: func(*config.Args) {},
 		`{"awareNetworkTopology":true,"enablePreemption":null}`:                     func(*config.Args) {},
 		`{"awareNetworkTopology":false,"enablePreemption":false,"defaultTimeout":"90s","preemptionTimeout":"1m","maxGrace":"1h","starvationTimeout":"0s",
-		  "defaultMatchPolicy":"only-waiting","controllerWorkers":4,"skipCheckScheduleCycle":true}`: func(a *config.Args) {
+		  "repairTimeout":"0s","defaultMatchPolicy":"only-waiting","controllerWorkers":4,"skipCheckScheduleCycle":true}`: func(a *config.Args) {
 			*a = config.Args{
 				DefaultTimeout: 90 * time.Second, PreemptionTimeout: time.Minute, MaxGrace: time.Hour,
 				DefaultMatchPolicy: scheduling.MatchOnlyWaiting, ControllerWorkers: 4, SkipCheckScheduleCycle: true,
@@ -56,7 +57,7 @@ func TestDecodeErrors(t *testing.T) {
 			`invalid; supported values: kubescheduler.config.k8s.io/v1`,
 		`{"enablePremption":true}`: `CoschedulingArgs.enablePremption: unknown field; ` +
 			`supported values: apiVersion, kind, awareNetworkTopology, enablePreemption, defaultTimeout, preemptionTimeout, maxGrace, ` +
-			`starvationTimeout, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
+			`starvationTimeout, repairTimeout, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
 		`{"enablePreemption":true,"enablePreemption":false}`: `CoschedulingArgs: duplicate field "enablePreemption"; ` +
 			`supported values: each field once`,
 		`{"enablePreemption":"yes"}`:  `CoschedulingArgs.enablePreemption: "yes" is invalid; supported values: true, false`,
@@ -64,6 +65,7 @@ func TestDecodeErrors(t *testing.T) {
 		`{"defaultTimeout":"0s"}`:     `CoschedulingArgs.defaultTimeout: "0s" is invalid; supported values: a duration > 0, such as 600s`,
 		`{"preemptionTimeout":"-1s"}`: `CoschedulingArgs.preemptionTimeout: "-1s" is invalid`,
 		`{"maxGrace":"0s"}`:           `CoschedulingArgs.maxGrace: "0s" is invalid; supported values: a duration > 0, such as 600s`,
+		`{"repairTimeout":"-1s"}`:     `CoschedulingArgs.repairTimeout: "-1s" is invalid; supported values: a duration ≥ 0, such as 10m`,
 		`{"starvationTimeout":"-1s"}`: `CoschedulingArgs.starvationTimeout: "-1s" is invalid; ` +
 			`supported values: a duration ≥ 0, such as 10m`,
 		`{"defaultMatchPolicy":"once"}`: `CoschedulingArgs.defaultMatchPolicy: "once" is invalid; ` +

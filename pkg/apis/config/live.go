@@ -8,7 +8,7 @@ import (
 
 // live are the arguments that a running scheduler applies when its configuration changes.
 var live = []string{
-	"enablePreemption", "defaultTimeout", "preemptionTimeout", "maxGrace", "starvationTimeout", "defaultMatchPolicy",
+	"enablePreemption", "defaultTimeout", "preemptionTimeout", "maxGrace", "starvationTimeout", "repairTimeout", "defaultMatchPolicy",
 	"skipCheckScheduleCycle", // it has no effect, so it needs no restart
 }
 
