@@ -143,6 +143,7 @@ func extenderNote(extenders []fwk.Extender) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "Extenders that filter nodes are not asked when the places of a gang are counted, only in each member's own cycle. " +
-		"A node that an extender refuses there takes no more members until it changes, and the gang is planned anew: " + strings.Join(names, ", ")
+	return "Extenders that filter nodes are not asked when a gang is planned, only in each member's own cycle. " +
+		"If an extender rejects a node there, the gang is planned again. The node takes no more such members until the node or its " +
+		"other pods change, at most for five minutes. Extenders: " + strings.Join(names, ", ")
 }

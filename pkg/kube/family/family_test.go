@@ -26,7 +26,7 @@ func TestUnaskedExtenders(t *testing.T) {
 	require.Empty(t, extenderNote(nil))
 	require.Empty(t, extenderNote([]fwk.Extender{extender{name: "http://scores"}}))
 	require.Contains(t, extenderNote([]fwk.Extender{extender{name: "http://scores"}, extender{name: "http://filters", filters: true}}),
-		"planned anew: http://filters")
+		"at most for five minutes. Extenders: http://filters")
 }
 
 // handle is a profile's that is not kube-scheduler's.
