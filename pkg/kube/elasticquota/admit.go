@@ -437,7 +437,7 @@ func remedy(r *quota.Refusal) string {
 	case quota.OverMin:
 		return fmt.Sprintf("a higher min of quota %s, or preemptible pods", r.Quota)
 	case quota.Broken:
-		return "a valid quota"
+		return "a valid quota " + r.Quota + ", or the label of another quota on the pods"
 	}
 	return fmt.Sprintf("pods of other quotas that terminate, or a higher min of quota %s", r.Quota)
 }
