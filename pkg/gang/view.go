@@ -161,9 +161,9 @@ func Uncounted(gates map[string]int) string {
 		return ""
 	case 1:
 		_, cause, _ := strings.Cut(causes[0], ": ")
-		return fmt.Sprintf(", and %d that cannot be placed yet: %s", all, cause)
+		return fmt.Sprintf("; %d more cannot be placed yet: %s", all, cause)
 	}
-	return fmt.Sprintf(", and %d that cannot be placed yet (%s)", all, strings.Join(causes, "; "))
+	return fmt.Sprintf("; %d more cannot be placed yet (%s)", all, strings.Join(causes, "; "))
 }
 
 // exclusion returns why an optional gang takes no part in its group's next plan.

@@ -38,9 +38,9 @@ func (e *FullError) Error() string {
 	var out strings.Builder
 	can := "no domain of layer " + e.Layer + " can be emptied"
 	if e.Unknown {
-		can = "of no domain of layer " + e.Layer + " it is known that it can be emptied"
+		can = "it is not known whether a domain of layer " + e.Layer + " can be emptied"
 	}
-	out.WriteString(can + ", so that all that runs there runs elsewhere and no pod is evicted for it:")
+	out.WriteString(can + " so that all its pods run elsewhere and no other pod is evicted:")
 	for i, why := range e.Why {
 		if i == maxReasons {
 			fmt.Fprintf(&out, "\n  and %d more", len(e.Why)-i)
