@@ -21,7 +21,7 @@ func (e *LayerError) Error() string {
 	if len(e.Legal) == 0 {
 		return e.Layer + ": there are no layers"
 	}
-	return e.Layer + ": there is no such layer: " + strings.Join(e.Legal, ", ")
+	return e.Layer + ": unsupported layer; supported values: " + strings.Join(e.Legal, ", ")
 }
 
 // FullError says that no domain of a layer can be emptied.
