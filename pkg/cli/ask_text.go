@@ -55,7 +55,7 @@ func explainText(e *ask.Explanation, wide bool) string {
 	}
 	for _, h := range e.Holders {
 		fmt.Fprintf(&out, "Reserved for %s (priority %d): %s on %s\n", oneLine(h.Gang), h.Priority,
-			places(len(h.Nodes)), severalNames(h.Nodes, wide))
+			counted(len(h.Nodes), "member", "members"), severalNames(h.Nodes, wide))
 	}
 	if w := e.Placement; w != nil {
 		fmt.Fprintf(&out, "\nWhere: %s\n", orCluster(w.Domain))
@@ -260,13 +260,6 @@ func age(since, now time.Time) string {
 }
 
 func orCluster(path string) string { return cmp.Or(path, "the cluster") }
-
-func places(n int) string {
-	if n == 1 {
-		return "1 place"
-	}
-	return fmt.Sprintf("%d places", n)
-}
 
 // severalNames lists names, all of them if the output is wide.
 func severalNames(names []string, wide bool) string {

@@ -65,7 +65,7 @@ that are evicted for them, and the gangs and pods that do not fit elsewhere. DOM
   musterctl drain-plan SpineLayer/spine-1 -f cluster.yaml -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return errors.New("say which domain: a path as \"topology\" prints it, or the name of a node")
+				return errors.New("name a domain: a path as \"topology\" prints it, or the name of a node")
 			}
 			return nil
 		},
@@ -100,7 +100,7 @@ other pods. Among equal domains the first name wins. If there is none, each doma
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if layer == "" {
-				return usageError("--layer is missing: of which layer shall a domain be emptied?")
+				return usageError("--layer is missing: name the layer of the domain to empty")
 			}
 			err := f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (any, func(bool) string, error) {
 				d, err := ask.Empty(ctx, o, set, layer)
@@ -173,7 +173,7 @@ func drainText(d *ask.Drain, wide bool) string {
 		}
 	}
 	last("Evicted for the moved pods: ", d.Evicted)
-	last("Without a controller, so that they are not recreated: ", d.Uncontrolled)
+	last("No controller recreates these pods: ", d.Uncontrolled)
 	return out.String()
 }
 
@@ -245,7 +245,7 @@ func verdict(d *ask.Drain) string {
 	}
 	var all []string
 	if lost != (tally{}) {
-		all = append(all, "Does not fit: "+lost.String()+" without another node.")
+		all = append(all, "Does not fit: no other nodes for "+lost.String()+".")
 	}
 	if n := len(d.Evicted); n > 0 {
 		all = append(all, "Does not fit: "+counted(n, "other pod", "other pods")+" would be evicted.")

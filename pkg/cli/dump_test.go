@@ -302,7 +302,7 @@ spec:
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(cluster), 0o600))
 	says := say(t, "explain", "podgroup", "g", "-f", file)
-	require.Contains(t, says, "(1 node rejects members: didn't")
+	require.Contains(t, says, "(1 node rejects members:\n  didn't")
 	dump := filepath.Join(t.TempDir(), "dump.yaml")
 	require.NoError(t, os.WriteFile(dump, []byte(say(t, "dump", "-f", file)), 0o600))
 	require.Equal(t, says, say(t, "explain", "podgroup", "g", "-f", dump))

@@ -72,7 +72,7 @@ func simulateTable(r *simulate.Result, wide bool) string {
 	for _, w := range r.Warnings {
 		note := w.Message
 		if w.At != "" {
-			note += "; it stands in " + w.At
+			note += "; see " + w.At
 		}
 		warnings.add(indented(note, maxMessageLines), w.Object, w.Reason)
 	}

@@ -43,11 +43,10 @@ func TestSimulateWarnings(t *testing.T) {
 WARNING             REASON
 Pod default/b-0     InvalidTopologyIndex
     gang.scheduling.koordinator.sh/network-topology-index: "first" is invalid; supported
-    values: an integer ≥ 0; it stands in warnings.yaml: document 2, line 8
+    values: an integer ≥ 0; see warnings.yaml: document 2, line 8
 PodGroup default/b  InvalidAnnotation
     gang.scheduling.koordinator.sh/mode: "strict" is invalid; supported values: Strict,
-    NonStrict; did you mean Strict?; the default is used; it stands in warnings.yaml: document
-    1, line 1
+    NonStrict; did you mean Strict?; the default is used; see warnings.yaml: document 1, line 1
 `)
 }
 

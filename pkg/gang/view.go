@@ -138,19 +138,20 @@ func (b *Book) incomplete(ref Ref) Obstacle {
 	if len(b.groupOf(ref)) > 1 {
 		gangName = " of gang " + ref.String()
 	}
-	why := missing("%d of %d members%s exist", g.counts.exist+g.absentFinished(), g.spec.Min, gangName)
+	why := missing("%d of %d members%s", g.counts.exist+g.absentFinished(), g.spec.Min, gangName)
 	gates := map[string]int{}
 	for _, m := range g.members {
 		if m.Gate != "" && m.Node == "" && !m.Done {
 			gates[m.Gate]++
 		}
 	}
-	why.Words += Uncounted(gates)
+	why.Words += Existing(gates)
 	return why
 }
 
-// Uncounted describes further members that cannot be placed yet. gates is their number by Member.Gate. It returns "" if there are none.
-func Uncounted(gates map[string]int) string {
+// Existing ends a sentence such as "1 of 2 members": they exist, or if others exist that cannot be placed, why. gates is the number of the
+// others by Member.Gate.
+func Existing(gates map[string]int) string {
 	all, causes := 0, []string{}
 	for _, gate := range slices.Sorted(maps.Keys(gates)) {
 		all += gates[gate]
@@ -158,12 +159,12 @@ func Uncounted(gates map[string]int) string {
 	}
 	switch len(causes) {
 	case 0:
-		return ""
+		return " exist"
 	case 1:
 		_, cause, _ := strings.Cut(causes[0], ": ")
-		return fmt.Sprintf(", and %d that cannot be placed yet: %s", all, cause)
+		return fmt.Sprintf(" can be placed; %d cannot: %s", all, cause)
 	}
-	return fmt.Sprintf(", and %d that cannot be placed yet (%s)", all, strings.Join(causes, "; "))
+	return fmt.Sprintf(" can be placed; %d cannot (%s)", all, strings.Join(causes, "; "))
 }
 
 // exclusion returns why an optional gang takes no part in its group's next plan.

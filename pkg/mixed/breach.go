@@ -80,8 +80,7 @@ func (j Job) Holds(t *topology.Tree, places [][]offer.Slots) *Breach {
 	return nil
 }
 
-// broken returns the breach of g (MustGather or podCountMultiple) by new members beside bound ones; nil if there is none.
-// Counts are by node index.
+// broken returns the breach of g (MustGather or podCountMultiple) by new members beside bound ones, or nil. Counts are by node index.
 func broken(g plan.Gather, t *topology.Tree, bound, places []offer.Slots) *Breach {
 	if total(places) == 0 {
 		return nil

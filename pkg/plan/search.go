@@ -11,8 +11,7 @@ import (
 
 // Search finds the first plan of one request on one world, for members with equal requirements.
 //
-// ByMembers and ByDepth need only the offer of each domain. ByPreferences and the cost of members need curves: every domain has one,
-// merged up the tree.
+// ByMembers and ByDepth need only the offer of each domain. ByPreferences and the cost of members need a curve for each domain.
 // A price is a row of numbers. First comes what the world charges, which is nothing without evictions. Then comes the charge of each
 // preference from the top down, as digits of one number if they fit. Comparing rows from the left gives the order of the rules.
 type Search struct {

@@ -196,7 +196,7 @@ func (t Topology) rulesOfTiers(c *TopologyConstraint) (*scheduling.GatherSpec, [
 	switch soft := c.Tiers.soft(); {
 	case !hasTier && !soft:
 		return nil, []Note{{
-			Reason: reasons.TierMissing, Message: c.Where + ": mode hard has no effect without a tier; write highestTierAllowed",
+			Reason: reasons.TierMissing, Message: c.Where + ": mode hard has no effect until highestTierAllowed is set",
 		}}, nil
 	case !soft && tier > 0 && t.Layers == nil:
 		return nil, nil, &Error{reasons.TierUnknown, fmt.Sprintf("%s: tier %d needs ClusterNetworkTopology %s, which does not exist", c.Where,

@@ -104,7 +104,7 @@ func checkTopology(n *workloads.NetworkTopology, path *field.Path) (out Verdict)
 	case n.HighestTierAllowed != nil && n.HighestTierName != "":
 		out.Errors = append(out.Errors, field.Forbidden(path, BothTiers))
 	case n.Mode != "soft" && n.HighestTierAllowed == nil && n.HighestTierName == "":
-		out.warn("%s.mode hard has no effect without a tier; write highestTierAllowed", path)
+		out.warn("%s.mode hard has no effect until highestTierAllowed is set", path)
 	}
 	return out
 }

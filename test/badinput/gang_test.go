@@ -178,7 +178,7 @@ func TestGroups(t *testing.T) {
 	groups := func(s string) says { return says{"groups": s} }
 	const legal = ` is invalid; supported values: a JSON list such as ["default/a","default/b"], each gang once`
 	const missing = "gang default/h of the gang group does not exist: create it, or remove it from the group"
-	const stranger = "gang default/h does not list default/g"
+	const stranger = "gang default/h does not list default/g: each gang of a gang group must list the others"
 	look(t, []seen{
 		{name: "not JSON", comes: gang("g", groups(`default/g`), nil), want: rejected(key + `groups: "default/g"` + legal)},
 		{name: "not a list", comes: gang("g", groups(`{"g":1}`), nil), want: rejected(key + `groups: "{\"g\":1}"` + legal)},
@@ -339,8 +339,11 @@ func TestSchedulerName(t *testing.T) {
 		},
 		{
 			name: "one member of two", comes: podGroup("g", nil) + pod("g-0", label, nil) + podOf("default-scheduler", "g-1", label, nil, ""),
-			want: lines("pods g-0: gated: 1 of 2 members exist, and 1 that cannot be placed yet: schedulerName is default-scheduler, expected koord-scheduler or muster-scheduler", `pods g-1: gated: no profile serves schedulerName "default-scheduler"`+served,
-				"PodGroup g: Waiting: 1 of 2 members exist, and 1 that cannot be placed yet: schedulerName is default-scheduler, expected koord-scheduler or muster-scheduler", "event PodGroup g: Waiting: 1 of 2 members exist, and 1 that cannot be placed yet: schedulerName is default-scheduler, expected koord-scheduler or muster-scheduler"),
+			want: lines("pods g-0: gated: 1 of 2 members can be placed; 1 cannot: schedulerName is default-scheduler, expected " +
+				"koord-scheduler or muster-scheduler", `pods g-1: gated: no profile serves schedulerName "default-scheduler"`+served,
+				"PodGroup g: Waiting: 1 of 2 members can be placed; 1 cannot: schedulerName is default-scheduler, expected " +
+					"koord-scheduler or muster-scheduler", "event PodGroup g: Waiting: 1 of 2 members can be placed; 1 cannot: " +
+					"schedulerName is default-scheduler, expected koord-scheduler or muster-scheduler"),
 		},
 		{
 			name: "all members", comes: podGroup("g", nil) + podOf("volcano", "g-0", label, nil, "") + podOf("volcano", "g-1", label, nil, ""),

@@ -208,7 +208,7 @@ func TestPodGroup(t *testing.T) {
 func TestProtectedLabels(t *testing.T) {
 	const high = "\n---\n{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 100}\n"
 	const full = "no candidate topology nodes can accommodate job, desiredOfferSlot: 2, topology topologyNode ClusterTopologyLayer/: 0, 0/4 nodes are available: 4 Insufficient cpu. preemption: "
-	const short = "Needs 2 in the cluster; the cluster has capacity for 0 now (4 nodes are used by pods with a label that forbids " +
+	const short = "Needs 2 in the cluster; the cluster has capacity for 0 members now (4 nodes are used by pods with a label that forbids " +
 		"eviction). Details: "
 	const disable, quota = "scheduling.koordinator.sh/disable-preemptible", "quota.scheduling.koordinator.sh/preemptible"
 	stay := lines(

@@ -43,7 +43,7 @@ var mistakes = []mistake{
 		explain: []string{"check the controller"},
 	},
 	{
-		file: "too-big", all: []string{fmt.Sprintf(never, "6"), "the largest, s0, has capacity for 4, even when empty"},
+		file: "too-big", all: []string{fmt.Sprintf(never, "6"), "the largest, s0, has capacity for 4 members, even when empty"},
 		explain: []string{"a layer above SpineLayer, at most 4 members"},
 	},
 	{
@@ -92,7 +92,8 @@ var mistakes = []mistake{
 	},
 	{
 		file: "reclaim-never", gang: "gx", all: []string{
-			"Quota team-x: the gang requests 6 cpu; the fair share is 5500m cpu", "No quota lends the missing 500m cpu (borrowed by team-y)", "raise min",
+			"Quota team-x: the gang requests 6 cpu; the fair share is 5500m cpu", "No other quota lends the missing 500m cpu (borrowed by " +
+				"team-y)", "raise min",
 		},
 	},
 	{file: "group-of-missing-gang", gang: "a", all: []string{"ang default/zz of the gang group does not exist: create it, or remove it from the group"}},
@@ -121,7 +122,8 @@ var mistakes = []mistake{
 	{file: "job-annotation-with-podgroup", gang: "g", simulate: []string{noEffect}},
 	{
 		file: "job-quota-label", unlisted: true,
-		simulate: []string{"label quota.scheduling.koordinator.sh/name: team-x has no effect: there is no ElasticQuota; 1 other pod is like this one"},
+		simulate: []string{"label quota.scheduling.koordinator.sh/name: team-x has no effect: there is no ElasticQuota; other pods with the " +
+			"same warning: 1"},
 	},
 }
 

@@ -150,7 +150,7 @@ func ParseTarget(namespace string, words []string) (Target, error) {
 	kind, name, _ := strings.Cut(strings.Join(words, "/"), "/")
 	words = []string{kind, name}
 	if name == "" {
-		return Target{}, fmt.Errorf("say podgroup NAME or pod NAME")
+		return Target{}, fmt.Errorf("write podgroup NAME or pod NAME")
 	}
 	t := Target{Namespace: namespace, Name: words[1]}
 	switch strings.ToLower(words[0]) {

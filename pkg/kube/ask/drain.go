@@ -172,7 +172,7 @@ func domainNamed(tree *topology.Tree, name string) (topology.ID, error) {
 	for i, d := range same {
 		paths[i] = tree.Path(d)
 	}
-	return 0, fmt.Errorf("there are several domains %s: say one of %s", name, joinNames(paths))
+	return 0, fmt.Errorf("there are several domains %s: write one of %s", name, joinNames(paths))
 }
 
 // noDomainError says that a domain does not exist.
@@ -325,7 +325,7 @@ func (d *Drain) setVerdict(stays bool, foreign, unlisted map[string]int) {
 		unknown(foreign[name], "scheduler "+name+" decides")
 	}
 	for _, kind := range slices.Sorted(maps.Keys(unlisted)) {
-		unknown(unlisted[kind], kind+" may not be listed with your permissions")
+		unknown(unlisted[kind], "no permission to list "+kind)
 	}
 	if n := len(d.Uncontrolled); n > 0 {
 		unknown(n, "no controller recreates what is evicted")

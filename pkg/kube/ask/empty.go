@@ -21,7 +21,7 @@ func (e *LayerError) Error() string {
 	if len(e.Legal) == 0 {
 		return e.Layer + ": there are no layers"
 	}
-	return e.Layer + ": there is no such layer: " + strings.Join(e.Legal, ", ")
+	return e.Layer + ": unsupported layer; supported values: " + strings.Join(e.Legal, ", ")
 }
 
 // FullError says that no domain of a layer can be emptied.
@@ -38,9 +38,9 @@ func (e *FullError) Error() string {
 	var out strings.Builder
 	can := "no domain of layer " + e.Layer + " can be emptied"
 	if e.Unknown {
-		can = "of no domain of layer " + e.Layer + " it is known that it can be emptied"
+		can = "it is not known whether a domain of layer " + e.Layer + " can be emptied"
 	}
-	out.WriteString(can + ", so that all that runs there runs elsewhere and no pod is evicted for it:")
+	out.WriteString(can + " so that all its pods run elsewhere and no other pod is evicted:")
 	for i, why := range e.Why {
 		if i == maxReasons {
 			fmt.Fprintf(&out, "\n  and %d more", len(e.Why)-i)

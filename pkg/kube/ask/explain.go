@@ -359,7 +359,7 @@ func missingRemedy(r cache.Report) string {
 		return "recreate the pods with a served spec.schedulerName: that of a pod cannot be changed"
 	case strings.Contains(r.Refusal.Words, "does not exist"):
 		return "create what is missing, or correct the name"
-	case strings.Contains(r.Refusal.Words, "cannot be placed yet"):
+	case strings.Contains(r.Refusal.Words, "can be placed"):
 		return "what the pods wait for"
 	}
 	return "create the missing pods: check the controller (parallelism of a Job), ResourceQuota and webhooks"

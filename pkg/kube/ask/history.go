@@ -56,7 +56,7 @@ func (v *View) History(ctx context.Context, config *rest.Config, t Target) (all 
 		options := metav1.ListOptions{FieldSelector: pick.selector.String(), ResourceVersion: "0"}
 		list, err := client.CoreV1().Events(ref.Namespace).List(ctx, options)
 		if apierrors.IsForbidden(err) {
-			return nil, "events may not be listed, and what happened earlier is not said", nil
+			return nil, "no permission to list events: earlier events are not shown", nil
 		}
 		if err != nil {
 			return nil, "", err

@@ -81,7 +81,7 @@ func servedKinds(config *rest.Config) (map[schema.GroupVersionResource]bool, err
 	}
 	_, lists, err := client.ServerGroupsAndResources()
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-		return nil, fmt.Errorf("you may not read what the API server serves: %w", err)
+		return nil, fmt.Errorf("you have no permission to read what the API server serves: %w", err)
 	}
 	if failed := (*discovery.ErrGroupDiscoveryFailed)(nil); err != nil && !errors.As(err, &failed) {
 		return nil, fmt.Errorf("the API server does not answer: %w", err)

@@ -101,11 +101,11 @@ func TestListWithoutPermission(t *testing.T) {
 	}{
 		"PodGroups": {
 			"/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
-			[]string{"podgroups.scheduling.sigs.k8s.io may not be listed in the whole cluster, and count as if there were none"},
+			[]string{"no permission to list podgroups.scheduling.sigs.k8s.io in the whole cluster: they count as if there were none"},
 			"",
 		},
 		"nodes":     {"/api/v1/nodes", nil, "nodes must be readable in the whole cluster: "},
-		"discovery": {"/api", nil, "you may not read what the API server serves: "},
+		"discovery": {"/api", nil, "you have no permission to read what the API server serves: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -44,13 +44,13 @@ func (v *View) remedy(ctx context.Context, ref gang.Ref, l attemptResult, r gang
 		}
 		switch {
 		case l.verdict != preempt.Evicts:
-			c.Message += "; " + l.verdict.Says(0, 0)
+			c.Message += ". " + strings.TrimSuffix(l.verdict.Plain(), ".")
 		case l.noVictims:
 			c.Message += "; no running pod may be evicted for the gang"
 		case untried(r):
-			c.Message += "; no eviction found that frees enough capacity in one domain (search limit reached)"
+			c.Message += "; no eviction found that frees enough capacity (search limit reached)"
 		default:
-			c.Message += "; no eviction frees enough capacity in one domain"
+			c.Message += "; no eviction frees enough capacity"
 		}
 	}
 	return c
@@ -63,7 +63,10 @@ func untried(r gang.Obstacle) bool {
 
 // neverRemedy returns what helps a gang that does not fit into the empty cluster, as text.
 func (l *attemptResult) neverRemedy() string {
-	all := []string{"more or larger nodes in one domain"}
+	all := []string{"more or larger nodes" + map[bool]string{true: " in one domain"}[l.shortage.Never.Layer != topology.RootLayer]}
+	if l.shortage.Unlabelled != "" && len(l.shortage.Never.Domains) == 0 {
+		all = []string{"labels on the nodes", "another labelKey"}
+	}
 	if len(l.shortage.Separations) > 0 {
 		all = []string{l.shortage.Separations[0].Helps() + " (larger nodes do not help), or members that may be together"}
 	}
@@ -96,7 +99,7 @@ func (l *attemptResult) nodeRemedy() string {
 			return "nodes with " + cause
 		}
 	}
-	return "nodes that no longer reject the members"
+	return "nodes that accept the members"
 }
 
 // events returns the events that make the plugins retry a pod, each once.

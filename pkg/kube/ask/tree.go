@@ -45,9 +45,9 @@ func ParseRequests(text string) (v1.ResourceList, error) {
 		_, twice := out[v1.ResourceName(name)]
 		switch {
 		case q.Sign() <= 0:
-			return nil, fmt.Errorf("%q: it must be more than nothing", req)
+			return nil, fmt.Errorf("%q: must be more than 0", req)
 		case twice:
-			return nil, fmt.Errorf("%q: %s is there twice", req, name)
+			return nil, fmt.Errorf("%q: %s is listed twice", req, name)
 		case !isResource(name):
 			return nil,
 				fmt.Errorf("%q: supported values: cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu", req)

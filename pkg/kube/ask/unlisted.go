@@ -26,6 +26,6 @@ func (v *View) unlistedError(what string) error {
 type UnlistedError struct{ What string }
 
 func (e *UnlistedError) Error() string {
-	return "whether there is " + e.What + " is not known: " + topologyResource +
-		" may not be listed with your permissions; what would help: " + simulate.UnknownRemedy(topologyResource)
+	return "whether there is " + e.What + " is not known: no permission to list " + topologyResource +
+		"; what would help: " + simulate.UnknownRemedy(topologyResource)
 }

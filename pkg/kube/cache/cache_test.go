@@ -282,18 +282,18 @@ func TestMembersThatAreNotOurs(t *testing.T) {
 	c.setObject(ref("a"), podGroup("1"), source.More{})
 	c.setPod(member("p0"))
 	c.setPod(member("p1", func(p *v1.Pod) { p.Spec.SchedulerName = "another" }))
-	require.Equal(t, "1 of 2 members exist, and 1 that cannot be placed yet: schedulerName is another, expected muster-scheduler",
+	require.Equal(t, "1 of 2 members can be placed; 1 cannot: schedulerName is another, expected muster-scheduler",
 		c.why(t, member("p0")))
 	c.setPod(member("p2", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "quota"}} }))
 	require.Equal(t,
-		"1 of 2 members exist, and 2 that cannot be placed yet (1: schedulerName is another, expected muster-scheduler; 1: "+
+		"1 of 2 members can be placed; 2 cannot (1: schedulerName is another, expected muster-scheduler; 1: "+
 			"spec.schedulingGates has quota)",
 		c.why(t, member("p0")))
 	template := "one-gpu"
 	c.setPod(member("p2", func(p *v1.Pod) {
 		p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: &template}}
 	}))
-	require.Contains(t, c.why(t, member("p0")), "and 2 that cannot be placed yet", "its claim is still to be made")
+	require.Contains(t, c.why(t, member("p0")), "2 cannot", "its claim is still to be made")
 	c.setPod(member("p2", func(p *v1.Pod) {
 		p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: &template}}
 		p.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "gpu"}}

@@ -479,7 +479,7 @@ func TestWatcherSaysWhatIsDenied(t *testing.T) {
 		},
 	}
 	w.discover(ctx, c.Clock.Now())
-	require.Equal(t, "JobSet ns/js, which its members name, may not be read by Muster: apply "+
+	require.Equal(t, "JobSet ns/js, which its members name, cannot be read, because Muster has no permission: apply "+
 		"manifests/rbac/sources/jobset.yaml", c.why(t, worker))
 	allowed = true
 	w.discover(ctx, c.Clock.Now())
@@ -501,7 +501,7 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 			"check that Muster may read it (manifests/rbac/sources/jobset.yaml)",
 		c.why(t, worker))
 	c.setDenied(resource("JobSet"), true)
-	require.Equal(t, "JobSet ns/js, which its members name, may not be read by Muster: apply "+
+	require.Equal(t, "JobSet ns/js, which its members name, cannot be read, because Muster has no permission: apply "+
 		"manifests/rbac/sources/jobset.yaml", c.why(t, worker))
 	c.setDenied(resource("JobSet"), false)
 	c.recordDiscovery("JobSet", true)
@@ -516,7 +516,7 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 	require.Contains(t, c.why(t, volcano), "does not exist")
 	kind := source.ObjectOf("podgroup-volcano").Resource
 	c.setDenied(kind, true)
-	require.Equal(t, "Muster may not read PodGroup ns/vj: apply manifests/rbac/sources/volcano.yaml", c.why(t, volcano))
+	require.Equal(t, "Muster has no permission to read PodGroup ns/vj: apply manifests/rbac/sources/volcano.yaml", c.why(t, volcano))
 	c.setDenied(kind, false)
 	require.Contains(t, c.why(t, volcano), "does not exist")
 
@@ -525,7 +525,8 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 	c.setDenied(resource("LeaderWorkerSet"), true)
 	require.Empty(t, c.why(t, leader), "its pods say how large it is")
 	require.Contains(t, fmt.Sprint(*notes),
-		"Muster may not read LeaderWorkerSet ns/a, and ignores its constraints for the gang: apply manifests/rbac/sources/leaderworkerset.yaml")
+		"Muster has no permission to read LeaderWorkerSet ns/a, and ignores its constraints for the gang: "+
+			"apply manifests/rbac/sources/leaderworkerset.yaml")
 }
 
 // TestOwnersOfPodGroupsThatAreGone: without the rule that its owner may say a gang does not start,

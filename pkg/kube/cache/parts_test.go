@@ -30,14 +30,18 @@ func TestSubGroups(t *testing.T) {
 		"two of three":         {pairs, 4, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
 		"three, for minMember": {pairs, 6, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 6"},
 		"whole ones only":      {pairs, 4, "0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
-		"too few whole ones":   {pairs, 3, "0 1 1", `policy "p" needs 2 complete sub-groups of 2 members, and has 1`},
-		"no sub-groups":        {pairs, 3, "- - -", `spec.subGroupPolicy "p" selects none of 3 members, and the gang waits: correct its selector or the members' labels`},
+		"too few whole ones": {
+			pairs, 3, "0 1 1",
+			`spec.subGroupPolicy "p" needs 2 complete sub-groups of 2 members, and has 1: create members, or lower minSubGroups`,
+		},
+		"no sub-groups": {pairs, 3, "- - -", `spec.subGroupPolicy "p" selects none of 3 members, and the gang waits: correct its selector or the members' labels`},
 		"members without a sub-group come before further ones": {pairs, 5, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 5"},
 		"and as far as they are":                               {pairs, 6, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 6"},
 		"without minSubGroups no sub-group comes first":        {optional, 4, "- 0 0 1 1", "p 0:2/2? p 1:2/2? :0/0 0 of all, 4"},
 		"more in one than its size":                            {optional, 3, "0 0 0", "p 0:2/2? 0 of all, 3"},
 		"too few in whole ones": {
-			optional, 3, "0 0 1", "complete sub-groups and members outside of sub-groups are short of minMember by 1: create the missing members of a sub-group, or lower minMember",
+			optional, 3, "0 0 1", "members of incomplete sub-groups do not count, and minMember lacks 1 members: create the missing members of " +
+				"a sub-group, or lower minMember",
 		},
 		"some run":                                       {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:1/2? 2 of all, 1"},
 		"was whole, and needs no member":                 {pairs, 3, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/1"},

@@ -63,7 +63,7 @@ func unreadableEffect(r schema.GroupVersionResource) string {
 	if r == convert.Devices {
 		return "no node takes pods with devices of its objects; apply manifests/rbac/clusterrole.yaml"
 	}
-	return "what its objects say of gangs is not heard; " + source.Permit(r)
+	return "what its objects declare for gangs has no effect; " + source.Permit(r)
 }
 
 // Readable returns a function that says whether the API server serves a resource. If it does and the client may not read the resource

@@ -53,7 +53,7 @@ func (r *Manager) Admit(group *cache.Group) (choices [][]gang.Member, why *Expla
 	turnRefusal := r.turnRefusal(group, needed, refusalShown)
 	r.setWaitForTurn(a.Gang, turnRefusal)
 	r.recordPassedGroup(group, turnRefusal.Cause != quota.NotNext)
-	why = &Explanation{Sentence: Sentence(refusalShown), Text: Message(refusalShown, "gang's"), Never: refusalShown.Permanent}
+	why = &Explanation{Sentence: Sentence(refusalShown, "gang"), Text: Message(refusalShown, "gang's"), Never: refusalShown.Permanent}
 	if r.holdQuota(group, a, refusalShown) {
 		why.Text += "; the gang is starving: free capacity of its quotas is held for it"
 	}
@@ -175,7 +175,7 @@ func (r *Manager) admitPod(p *v1.Pod) (why string) {
 	}
 	r.waiting[key(p)] = p
 	r.book.SetPassed(gangOf(p), refusal.Cause != quota.NotNext)
-	return Message(refusal, "pod's")
+	return Sentence(refusal, "pod") + " Details: " + Message(refusal, "pod's")
 }
 
 // podRefusal returns why the quotas do not admit a pod without a gang; nil if they do. The pod's own reservation is not counted as used. A
@@ -321,7 +321,7 @@ func (r *Manager) ReservationExceeds(group *cache.Group, terminates func(*v1.Pod
 		return nil, false
 	}
 	v.Leave(r.terminatingPods(terminates)...)
-	return &Explanation{Sentence: Sentence(refusal), Text: Message(refusal, "gang's")}, v.HardLimit(a) == nil
+	return &Explanation{Sentence: Sentence(refusal, "gang"), Text: Message(refusal, "gang's")}, v.HardLimit(a) == nil
 }
 
 // terminatingPods returns the keys of the bound pods for which terminates returns true. r.mu is locked.
@@ -367,8 +367,8 @@ type Explanation struct {
 	Never          bool // no eviction helps: the request is above a limit
 }
 
-// Sentence returns a refusal as a sentence for users: what the gang requests, what prevents it, and what the user can change.
-func Sentence(r *quota.Refusal) string {
+// Sentence returns a refusal as a sentence for users: what owner ("gang" or "pod") requests, what prevents it, and what to change.
+func Sentence(r *quota.Refusal, owner string) string {
 	amounts := func(list quota.List) string {
 		var all []string
 		for _, name := range r.Exceeds {
@@ -386,27 +386,27 @@ func Sentence(r *quota.Refusal) string {
 		used[name] = r.Used[name] + r.Reserved[name]
 		if missing[name] = used[name] + r.Request[name] - r.Limit[name]; r.Request[name] > r.Limit[name] {
 			missing[name] = r.Request[name] - r.Limit[name]
-			remedy = "The gang never starts: raise max by at least %s, or use fewer or smaller pods"
+			remedy = "The " + owner + " never starts: raise max by at least %s, or request less"
 		}
 	}
-	asks := fmt.Sprintf("Quota %s: the gang requests %s", r.Quota, amounts(r.Request))
+	asks := fmt.Sprintf("Quota %s: the %s requests %s", r.Quota, owner, amounts(r.Request))
 	switch r.Cause {
 	case quota.Broken:
 		return fmt.Sprintf("Quota %s cannot be used: %s.", r.Quota, r.Message)
 	case quota.OverMax:
 		return fmt.Sprintf("%s; max is %s, and %s are used. "+remedy+".", asks, amounts(r.Limit), amounts(used), amounts(missing))
 	case quota.OverMin:
-		return fmt.Sprintf("%s for non-preemptible pods; min is %s, and such pods use %s. "+
-			"They must fit min: raise min, or remove the pods' label %s.",
+		return fmt.Sprintf("%s for non-preemptible pods; min is %s, and non-preemptible pods use %s. "+
+			"Non-preemptible pods must fit into min: raise min, or remove label %s from the pods.",
 			asks, amounts(r.Limit), amounts(used), scheduling.LabelQuotaPreemptible)
 	case quota.Held:
 		return fmt.Sprintf("Quota %s: free capacity is held for starving gang %s. Wait until it starts.",
 			r.Quota, shortNames([]string{r.Holder})[0])
 	case quota.NotNext:
-		return fmt.Sprintf("%s; the fair share is %s, and %s are used. Quota %s is first to borrow.",
-			asks, amounts(r.Limit), amounts(used), r.Holder)
+		return fmt.Sprintf("%s; the fair share is %s, and %s are used. Quota %s has a smaller share and borrows first. "+
+			"Wait, or raise min of %s.", asks, amounts(r.Limit), amounts(used), r.Holder, r.Quota)
 	}
-	return fmt.Sprintf("%s; the fair share is %s, and %s are used. No quota lends the missing %s%s. "+
+	return fmt.Sprintf("%s; the fair share is %s, and %s are used. No other quota lends the missing %s%s. "+
 		"Wait until other quotas use less, or raise min.",
 		asks, amounts(r.Limit), amounts(used), amounts(missing), convert.BorrowersText(r.Borrowed))
 }
@@ -437,7 +437,7 @@ func remedy(r *quota.Refusal) string {
 	case quota.OverMin:
 		return fmt.Sprintf("a higher min of quota %s, or preemptible pods", r.Quota)
 	case quota.Broken:
-		return "a valid quota"
+		return "a valid quota " + r.Quota + ", or the label of another quota on the pods"
 	}
 	return fmt.Sprintf("pods of other quotas that terminate, or a higher min of quota %s", r.Quota)
 }

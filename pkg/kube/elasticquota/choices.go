@@ -327,7 +327,7 @@ func (r *Manager) Why(group *cache.Group, members []gang.Member) *Explanation {
 	if refusal == nil {
 		return nil
 	}
-	return &Explanation{Sentence: Sentence(refusal), Text: Message(refusal, "gang's")}
+	return &Explanation{Sentence: Sentence(refusal, "gang"), Text: Message(refusal, "gang's")}
 }
 
 // RecordTurn records that a group waits for another quota's turn if that is why these members are not admitted.

@@ -69,8 +69,8 @@ func TestChosenMembers(t *testing.T) {
 		},
 		"all are needed": {
 			max: "8", used: "0", need: 3, cpu: []string{"6", "6", "2"}, fewest: []string{"012"},
-			says: "Quota q: the gang requests 14 cpu; max is 8 cpu, and 0 cpu are used. The gang never starts: raise max by at least 6 cpu, or use " +
-				"fewer or smaller pods.",
+			says: "Quota q: the gang requests 14 cpu; max is 8 cpu, and 0 cpu are used. The gang never starts: raise max by at least 6 cpu, or " +
+				"request less.",
 			never: true,
 		},
 		"when others have left": {
@@ -79,8 +79,8 @@ func TestChosenMembers(t *testing.T) {
 		},
 		"never": {
 			max: "7", used: "1", need: 2, cpu: []string{"6", "6", "2"},
-			says: "Quota q: the gang requests 8 cpu; max is 7 cpu, and 1 cpu are used. The gang never starts: raise max by at least 1 cpu, or use " +
-				"fewer or smaller pods.",
+			says: "Quota q: the gang requests 8 cpu; max is 7 cpu, and 1 cpu are used. The gang never starts: raise max by at least 1 cpu, or " +
+				"request less.",
 			never: true,
 		},
 	} {

@@ -270,7 +270,8 @@ func TestLastQuota(t *testing.T) {
 	w.declare("q max=1")
 	p := w.pod("default/waits", "q", "", "2")
 	why := w.admitPod(p)
-	require.NotEmpty(t, why)
+	require.Contains(t, why, "Quota q: the pod requests 2 cpu; max is 1 cpu, and 0 cpu are used. The pod never starts: "+
+		"raise max by at least 1 cpu, or request less. Details: Insufficient quotas, quotaName: q")
 	w.calls = 0
 	w.Manager.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].raw, false)
 	w.calls = 0 // the pod is retried when the tree is rebuilt without quotas

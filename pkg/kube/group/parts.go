@@ -31,9 +31,8 @@ func (g *Group) split(r *Record) gang.Obstacle {
 		}
 	}
 	if missing := need - p.placeable(); missing > 0 {
-		words := fmt.Sprintf("complete sub-groups and members outside of sub-groups are short of minMember by %d: "+
-			"create the missing members of a sub-group, or lower minMember", missing)
-		return gang.Obstacle{By: gang.Missing, Words: words}
+		return gang.Obstacle{By: gang.Missing, Words: fmt.Sprintf("members of incomplete sub-groups do not count, and minMember lacks "+
+			"%d members: create the missing members of a sub-group, or lower minMember", missing)}
 	}
 	parts := g.choose(p, index, need, r.Declared.SubGroups)
 	for i, s := range p.all {
@@ -180,7 +179,7 @@ func (p *parts) shortage(policies []source.SubGroups, members map[string]*v1.Pod
 			const none = "spec.subGroupPolicy %q selects none of %d members, and the gang waits: correct its selector or the members' labels"
 			return fmt.Sprintf(none, policy.Name, len(members))
 		case complete < policy.MinSubGroups:
-			const tooFew = "policy %q needs %d complete sub-groups of %d members, and has %d"
+			const tooFew = "spec.subGroupPolicy %q needs %d complete sub-groups of %d members, and has %d: create members, or lower minSubGroups"
 			return fmt.Sprintf(tooFew, policy.Name, policy.MinSubGroups, policy.Size, complete)
 		}
 	}

@@ -104,7 +104,7 @@ func (t *Topology) Unlabelled(layer string, nodes []fwk.NodeInfo) string {
 				keys := slices.DeleteFunc(slices.Sorted(maps.Keys(nodes[i].Node().Labels)), own)
 				text += "; node " + nodes[i].Node().Name + " has " + cmp.Or(strings.Join(keys[:min(len(keys), 4)], ", "), "none")
 			}
-			return text
+			return text + "; label the nodes, or correct the layer's labelKey"
 		}
 		if l.Name == layer {
 			break

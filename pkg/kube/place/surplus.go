@@ -75,7 +75,7 @@ func (a *Attempt) ReservationAttempts() []*Attempt {
 // mostFewest bounds the kinds that neededOnly prefers.
 const mostFewest = 8
 
-// neededOnly returns attempts for as many members as are needed: one that takes them by rank, and for each kind one that takes members of
+// neededOnly returns attempts for as many members as are needed: one takes them by rank, and for each of the first mostFewest kinds one takes
 // that kind first. Equal attempts are returned once. It returns nil if no member is needed.
 func (a *Attempt) neededOnly() (out []*Attempt) {
 	tried := map[string]bool{}

@@ -91,7 +91,9 @@ func (p *Plugin) subscribe(plugin string, e fwk.ClusterEventWithHint) error {
 	})
 }
 
-// pluginHint returns the hint for an event of another plugin. It retries a group that this plugin rejected if the plugin's own hint does.
+// pluginHint returns the hint for an event that another plugin registers. It retries a group if that plugin's own hint does, and the plugin
+// has rejected the group, for a pod's event only if an eviction would help. It also retries a group with a reservation that the plugin may
+// limit, at an event of an object other than pods and nodes. Such an event ends the limits of the plugin.
 func (p *Plugin) pluginHint(plugin string, e fwk.ClusterEventWithHint) fwk.QueueingHintFn {
 	podEvent := e.Event.Resource == fwk.Pod || e.Event.Resource == fwk.AssignedPod
 	otherObject := !podEvent && e.Event.Resource != fwk.TargetPod && e.Event.Resource != fwk.Node

@@ -68,14 +68,14 @@ func TestNeverFits(t *testing.T) {
 		},
 		"no spine is large enough": {
 			6, "8",
-			"NeverFits: Needs 6 in one SpineLayer domain; the largest, s0, has capacity for 5, even when empty. Add nodes, use fewer " +
+			"NeverFits: Needs 6 in one SpineLayer domain; the largest, s0, has capacity for 5 members, even when empty. Add nodes, use fewer " +
 				"members, or relax the constraint.",
 			func(c *testcluster.Cluster) { c.Node("s0/b1/node-12=8") },
 			6, false,
 		},
 		"until the gang is smaller": {
 			6, "8",
-			"NeverFits: Needs 6 in one SpineLayer domain; the largest, s0, has capacity for 5, even when empty. Add nodes, use fewer " +
+			"NeverFits: Needs 6 in one SpineLayer domain; the largest, s0, has capacity for 5 members, even when empty. Add nodes, use fewer " +
 				"members, or relax the constraint.",
 			func(c *testcluster.Cluster) {
 				c.EditGang("g", func(spec map[string]any) { spec["minMember"] = int64(5) })
@@ -130,7 +130,7 @@ func TestRecreatedMemberIsBoundToItsDomain(t *testing.T) {
 		testcluster.A("", 1000, "8", ""), testcluster.A("", 1000, "8", "node-10"), testcluster.A("", 1000, "8", "node-11"))
 	c.Run()
 	const says = "a-1 and a-2 run in s2/b4, which has no room; the gang moves only as a whole: its other members must run in the same " +
-		"domain. Free capacity for 1 member in s2/b4, or delete all pods of the gang so that they start elsewhere."
+		"domain. Free up capacity for 1 member in s2/b4, or delete all pods of the gang so that they start elsewhere."
 	c.Wait("Unschedulable: "+says, func() string { return saysGang(t, c, "a") })
 	c.Wait("", func() string {
 		for _, p := range c.Get("a-0").Status.Conditions {

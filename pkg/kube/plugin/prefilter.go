@@ -84,7 +84,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for gangs that were partially bound when the scheduler started")
 		}
 		if p.Preemptor.Victims.Holds(pod) {
-			o := &delayed{"waits for the remaining members of a gang that is evicted for it to terminate"}
+			o := &delayed{"waits until all members of a gang that is evicted for the pod have terminated"}
 			state.Write(stateKey, o) // so that PostFilter keeps its nomination, which names the preemptor
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, o.why)
 		}

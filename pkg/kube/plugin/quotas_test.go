@@ -25,25 +25,25 @@ func TestNeverWithinQuota(t *testing.T) {
 		"its own max": {
 			"16", "96", 0,
 			"NeverFits: Quota a: the gang requests 24 cpu; max is 16 cpu, and 0 cpu are used. The gang never starts: raise max by at least 8 cpu, or " +
-				"use fewer or smaller pods.",
+				"request less.",
 			func(c *testcluster.Cluster) { c.EditQuota("a", "24") },
 		},
 		"that of a parent": {
 			"96", "16", 0,
 			"NeverFits: Quota p: the gang requests 24 cpu; max is 16 cpu, and 0 cpu are used. The gang never starts: raise max by at least 8 cpu, or " +
-				"use fewer or smaller pods.",
+				"request less.",
 			func(c *testcluster.Cluster) { c.EditQuota("p", "24") },
 		},
 		"that of a parent, while others have too much of its own": {
 			"32", "16", 2,
 			"NeverFits: Quota p: the gang requests 24 cpu; max is 16 cpu, and 16 cpu are used. The gang never starts: raise max by at least 8 cpu, " +
-				"or use fewer or smaller pods.",
+				"or request less.",
 			func(c *testcluster.Cluster) { c.EditQuota("a", "96"); c.EditQuota("p", "40") },
 		},
 		"until the gang is smaller": {
 			"16", "96", 0,
 			"NeverFits: Quota a: the gang requests 24 cpu; max is 16 cpu, and 0 cpu are used. The gang never starts: raise max by at least 8 cpu, or " +
-				"use fewer or smaller pods.",
+				"request less.",
 			func(c *testcluster.Cluster) {
 				c.Remove("g-2")
 				c.EditGang("g", func(spec map[string]any) { spec["minMember"] = int64(2) })

@@ -359,7 +359,7 @@ func (c *cluster) class(name string) (*schedulingv1.PriorityClass, error) {
 		}
 	}
 	if kind := priorityClasses.GroupResource().String(); c.unlisted(kind) {
-		return nil, fmt.Errorf("the value of PriorityClass %s is not known: %s may not be listed with your permissions", name, kind)
+		return nil, fmt.Errorf("the value of PriorityClass %s is not known: no permission to list %s", name, kind)
 	}
 	return nil, errors.New("no PriorityClass with name " + name + " was found")
 }

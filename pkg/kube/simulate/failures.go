@@ -48,7 +48,7 @@ func (r *Result) Failed(kinds []string) string {
 		if names := found[kind]; slices.Contains(kinds, kind) && len(names) > 0 {
 			text := fmt.Sprintf("%s: %s", kind, names[0])
 			if len(names) > 1 {
-				text += fmt.Sprintf(" and %d more", len(names)-1)
+				text += fmt.Sprintf(" and %d more objects", len(names)-1)
 			}
 			all = append(all, text)
 		}

@@ -103,7 +103,7 @@ func (s *simulation) unusedKeys() (out []Event) {
 	for _, m := range order {
 		first, text := "Pod "+convert.PodKey(at[m][0]), m.text
 		if n := len(at[m]) - 1; n > 0 {
-			text += fmt.Sprintf("; %s like this one", otherPods(n))
+			text += fmt.Sprintf("; other pods with the same warning: %d", n)
 		}
 		position := ""
 		if p, ok := s.cluster.positions[first]; ok {
@@ -112,14 +112,6 @@ func (s *simulation) unusedKeys() (out []Event) {
 		out = append(out, Event{Object: first, Type: v1.EventTypeWarning, Reason: m.reason, Message: text, At: position})
 	}
 	return out
-}
-
-// otherPods returns the subject and the verb for n other pods.
-func otherPods(n int) string {
-	if n == 1 {
-		return "1 other pod is"
-	}
-	return fmt.Sprint(n, " other pods are")
 }
 
 // topologyKeys returns the topologyKeys of a pod's affinity and spread rules that must hold, each once.

@@ -37,7 +37,7 @@ var leastOften = map[string]int{
 	longTimeLeft: 100,
 
 	podsBound: 800, gangsWhole: 280, gangsUnfit: 300, gangEvictions: 40, podEvictions: 25, placesAwaited: 5,
-	restartedMidway: 2, multiplesKept: 10, sameAgain: 5,
+	restartedMidway: 2, multiplesKept: 6, sameAgain: 5,
 
 	wholeOf(schedulerPluginsAPI): 20, wholeOf(volcanoAPI): 12, wholeOf(nativeAPI): 20, wholeOf(groveAPI): 20,
 	treesWhole: 10, treesJoined: 5, partsWhole: 8,

@@ -20,17 +20,17 @@ import (
 
 // UnlistedNote says that a kind could not be listed.
 func UnlistedNote(resource string) string {
-	return resource + " may not be listed in the whole cluster, and count as if there were none"
+	return "no permission to list " + resource + " in the whole cluster: they count as if there were none"
 }
 
 // UnknownCause says that the cause of waiting is unknown, since objects of a kind could not be listed.
 func UnknownCause(resource string) string {
-	return "What it waits for is not known: " + resource + " may not be listed with your permissions."
+	return "What it waits for is not known: no permission to list " + resource + "."
 }
 
 // UnknownRemedy says what helps if UnknownCause is shown.
 func UnknownRemedy(resource string) string {
-	return "to ask with the right to list " + resource + " in the whole cluster"
+	return "permission to list " + resource + " in the whole cluster"
 }
 
 // unknown returns UnknownCause and UnknownRemedy in one text.
@@ -141,7 +141,7 @@ func mayExist(unlisted []string, namespace, name string) string {
 	if len(unlisted) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no pod is a member of a gang %s/%s; whether there is one is not known: %s may not be listed with your permissions",
+	return fmt.Sprintf("no pod is a member of a gang %s/%s; whether there is one is not known: no permission to list %s",
 		namespace, name, strings.Join(unlisted, ", "))
 }
 

@@ -18,7 +18,7 @@ func (d *Declaration) withoutOwner(g Gang, s *Source, pod *v1.Pod) {
 	why := fmt.Sprintf("%s %s/%s, which its members name, ", s.Owner.Kind, pod.Namespace, s.OwnerName(pod))
 	switch {
 	case g.Denied[s.Owner.Resource]:
-		why += "may not be read by Muster: apply manifests/" + s.Owner.Role
+		why += "cannot be read, because Muster has no permission: apply manifests/" + s.Owner.Role
 	case g.Expected:
 		why += "was not found"
 	default:
@@ -34,8 +34,8 @@ func (d *Declaration) withoutOwner(g Gang, s *Source, pod *v1.Pod) {
 func (d *Declaration) noteUnreadable(g Gang, owner OwnerKey) {
 	kind := kindOf(owner.Kind)
 	if g.Owner == nil && kind != nil && g.Denied[kind.Resource] {
-		d.note(reasons.OwnerNotRead, fmt.Sprintf("Muster may not read %s, and ignores its constraints for the gang: apply manifests/%s",
-			owner, kind.Role))
+		d.note(reasons.OwnerNotRead, fmt.Sprintf("Muster has no permission to read %s, and ignores its constraints for the gang: "+
+			"apply manifests/%s", owner, kind.Role))
 	}
 }
 
@@ -44,7 +44,7 @@ func unreadable(g Gang, s *Source, d *Declaration) (*Declaration, bool) {
 	if s == nil || s.Object == nil || !g.Denied[s.Object.Resource] || len(g.Pods) == 0 {
 		return nil, false
 	}
-	d.setWaiting(fmt.Sprintf("Muster may not read %s %s: %s", s.Object.Kind, g.Ref, Permit(s.Object.Resource)))
+	d.setWaiting(fmt.Sprintf("Muster has no permission to read %s %s: %s", s.Object.Kind, g.Ref, Permit(s.Object.Resource)))
 	d.Min = max(1, g.running())
 	d.Counted = true
 	d.DependsOnMembers = true

@@ -95,7 +95,8 @@ func TestMissing(t *testing.T) {
 		},
 		"one that may not be read": {
 			deny(gangOf(worker("0"))),
-			"problem: JobSet default/js, which its members name, may not be read by Muster: apply manifests/rbac/sources/jobset.yaml", 1,
+			"problem: JobSet default/js, which its members name, cannot be read, because Muster has no permission: " +
+				"apply manifests/rbac/sources/jobset.yaml", 1,
 		},
 		"one that does not exist": {
 			expected(gangOf(worker("0"))), "problem: JobSet default/js, which its members name, was not found",
@@ -117,11 +118,11 @@ func TestMissing(t *testing.T) {
 		"a set that is not read":     {gangOf(set()), "", 2},
 		"Volcano's may not be read": {
 			deny(gangOf(vj("v"))),
-			"problem: Muster may not read PodGroup ns/vj: apply manifests/rbac/sources/volcano.yaml", 1,
+			"problem: Muster has no permission to read PodGroup ns/vj: apply manifests/rbac/sources/volcano.yaml", 1,
 		},
 		"running members count there, too": {
 			deny(gangOf(on("n", vj("v")), on("n", vj("w")), vj("x"))),
-			"problem: Muster may not read PodGroup ns/vj: apply manifests/rbac/sources/volcano.yaml", 2,
+			"problem: Muster has no permission to read PodGroup ns/vj: apply manifests/rbac/sources/volcano.yaml", 2,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -156,7 +156,7 @@ func (k tierKeys) read(values lookup, layers []convert.Layer) (out parseResult) 
 	case !given && hard:
 		return parseResult{notes: []Note{{
 			reasons.TierMissing,
-			fmt.Sprintf("%s is hard and has no effect without a tier; write %s", k.mode, k.tier),
+			fmt.Sprintf("%s hard has no effect until %s is set", k.mode, k.tier),
 		}}}
 	case !given:
 		return parseResult{gather: gatherUpTo(bottomUp[1:], "")}

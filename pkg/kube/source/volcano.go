@@ -110,7 +110,7 @@ func (d *Declaration) readTasks(g Gang) {
 	for _, task := range slices.Sorted(maps.Keys(g.More.Tasks)) {
 		n := g.More.Tasks[task]
 		if existing[task] < n && !g.hasStarted() {
-			d.setWaiting(fmt.Sprintf("%d of %d members of task %s exist", existing[task], n, task) + gang.Uncounted(uncounted[task]))
+			d.setWaiting(fmt.Sprintf("%d of %d members of task %s", existing[task], n, task) + gang.Existing(uncounted[task]))
 		}
 	}
 	if len(g.More.SubGroups) == 0 {

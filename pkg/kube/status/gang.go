@@ -51,7 +51,7 @@ func Condition(s gang.State, domain string) metav1.Condition {
 	case s.Reserved:
 		c.Reason, c.Message = reasons.Preempting, "nodes are reserved for the gang until the victims have terminated"
 	case s.Planned > 0:
-		c.Reason, c.Message = reasons.Binding, "a plan is being carried out"
+		c.Reason, c.Message = reasons.Binding, "the members are being bound to nodes"
 	case s.Refusal.By == gang.Conflict:
 		c.Reason, c.Message = reasons.TopologySpecConflict, s.Refusal.String()
 	case s.Refusal.Exists():

@@ -17,9 +17,8 @@ func Hint(r cache.Report) string {
 		return r.Misnamed
 	}
 	if r.OneByOne != "" {
-		return "; StatefulSet " + r.OneByOne +
-			" seems to create one pod after another, each when the one before it runs: members " +
-			"that start together need podManagementPolicy: Parallel"
+		return "; StatefulSet " + r.OneByOne + " seems to create one pod after another, each when the one before it runs: " +
+			"members that start together need podManagementPolicy: Parallel"
 	}
 	if r.Refusal.By != gang.Missing || r.Exist == 0 || r.Gang.PartName() != "" ||
 		r.Refusal.Words != fmt.Sprintf("%d of %d members exist", r.Exist, r.Min) {
@@ -44,9 +43,8 @@ func Hint(r cache.Report) string {
 		hint += fmt.Sprintf(", or with minMember %d", r.Exist)
 	}
 	if owner != nil && owner.Kind == "MPIJob" {
-		hint += fmt.Sprintf(
-			"; with launcherCreationPolicy WaitForWorkersReady the launcher is created last: "+
-				"use AtStartup, or schedulingPolicy.minAvailable %d", r.Exist)
+		hint += fmt.Sprintf("; with launcherCreationPolicy WaitForWorkersReady the launcher is created last: "+
+			"use AtStartup, or schedulingPolicy.minAvailable %d", r.Exist)
 	}
 	return hint
 }

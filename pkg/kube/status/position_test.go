@@ -75,7 +75,7 @@ func TestPositions(t *testing.T) {
 			Group: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "middle"}, Places: []gang.Assignment{{Pod: "ns/middle-0", Node: "n"}},
 		})
 		w.pass(time.Second)
-		require.Equal(t, "Binding: a plan is being carried out", w.condition("middle"))
+		require.Equal(t, "Binding: the members are being bound to nodes", w.condition("middle"))
 		require.Zero(t, w.position("middle"))
 
 		w.without("last")

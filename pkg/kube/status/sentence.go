@@ -49,6 +49,7 @@ func Sentence(s place.Shortage) string {
 	for i, m := range r.Multiple {
 		fmt.Fprintf(&out, "%s %d for each %s domain", map[bool]string{true: ", in multiples of", false: " and"}[i == 0], m.Count, m.Layer)
 	}
+	out.WriteString(map[bool]string{true: " (running and finished members count, too)"}[s.Joins && len(r.Multiple) > 0])
 	unreachable := s.UnreachableMultiples(r)
 	for _, m := range unreachable {
 		lower := r.Want - r.Want%m.Count
@@ -86,28 +87,37 @@ func Sentence(s place.Shortage) string {
 	case s.Never != nil:
 		fmt.Fprintf(&out, "; the largest, %s, has capacity for %s%s", clipPath(r.Domains[0].Path), slots(s, r), when)
 	default:
-		fmt.Fprintf(&out, "; best is %s with %s now", clipPath(r.Domains[0].Path), slots(s, r))
+		fmt.Fprintf(&out, "; best is %s with %s that would fit now", clipPath(r.Domains[0].Path), slots(s, r))
 		counted = strings.Replace(counted, "(", "(in the whole cluster, ", 1)
 	}
 	sentences := append([]string{out.String() + counted}, causes(s, r, when)...)
 	if s.Never != nil && len(s.Separations) == 0 && len(r.Domains) > 0 {
-		sentences = append(sentences, map[bool]string{
-			true: "Change what the pods require, or add nodes that meet it", false: "Add nodes, use fewer members, or relax the constraint",
-		}[len(s.Roles) > 0 || empty])
+		remedy := "Add nodes, use fewer members, or relax the constraint"
+		if len(s.Roles) > 0 || empty {
+			remedy = "Change what the pods require, or add nodes that meet it"
+		} else if inCluster && len(r.Multiple)+len(r.Deeper)+len(r.TooLarge) == 0 && !r.Dependent { // there is no constraint
+			remedy = "Add nodes, or use fewer or smaller members"
+		}
+		sentences = append(sentences, remedy)
 	}
 	return Clip(strings.Join(sentences, ". ") + ".")
 }
 
-// slots returns how many members the best domain (r.Domains[0]) takes, as text: "4", "at least 4" or "at most 4".
+// slots returns how many members the best domain (r.Domains[0]) takes, as text: "4 members", "at least 4 members" or "at most 4 members".
 func slots(s place.Shortage, r *plan.Refusal) string {
-	n := r.Domains[0].Slots
+	n := memberCount(int(r.Domains[0].Slots))
 	switch {
 	case s.Never != nil && s.AtMost:
-		return fmt.Sprint("at most ", n)
-	case s.Never == nil && r.LowerBounds && n > 0:
-		return fmt.Sprint("at least ", n)
+		return "at most " + n
+	case s.Never == nil && r.LowerBounds && r.Domains[0].Slots > 0:
+		return "at least " + n
 	}
-	return fmt.Sprint(n)
+	return n
+}
+
+// memberCount returns n and the noun.
+func memberCount(n int) string {
+	return fmt.Sprintf("%d member%s", n, map[bool]string{false: "s"}[n == 1])
 }
 
 // causes returns sentences on what else prevents a plan. when is " now" or ", even when empty": what the numbers count.
@@ -139,13 +149,13 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 	}
 	for _, t := range r.TooLarge[:min(len(r.TooLarge), maxDomains)] {
 		best := cmp.Or(clipPath(t.Best.Path), map[bool]string{true: "the domain of its running members", false: "the best"}[t.JoinsRunning])
-		add("%s %d in one %s domain, and %s has capacity for %d%s", verb(t), t.Want, t.Layer, best, t.Best.Slots, when)
+		add("%s %d in one %s domain, and %s has capacity for %s%s", verb(t), t.Want, t.Layer, best, memberCount(int(t.Best.Slots)), when)
 	}
 	if o := r.Optional; o != nil && o.Least == 0 {
-		add("The needed gangs or sub-groups are placed; %d more may start, each whole or not at all", o.Of)
+		add("The needed gangs or sub-groups are placed. Optional ones that wait: %d; each starts whole or not at all", o.Of)
 	} else if o != nil {
 		if add("%s", o); len(r.Domains) > 0 && r.Domains[0].Slots >= r.Want {
-			add("The members with capacity do not complete so many gangs")
+			add("The members that fit complete fewer gangs")
 		}
 	}
 	if r.Split {
@@ -171,7 +181,7 @@ func verb(t plan.TooLarge) string {
 // pinSentence returns the message on new members that do not fit into the domain where their gang runs. lowerBound says that the
 // domain may take more than p.Capacity. Tools match the text up to the colon, so it does not change.
 func pinSentence(p *place.Pin, lowerBound bool) string {
-	need := fmt.Sprintf("capacity for %d member%s", p.Want, map[bool]string{false: "s"}[p.Want == 1])
+	need := "capacity for " + memberCount(int(p.Want))
 	location := clipPath(p.DomainPath)
 	if p.Layer != "" {
 		location = fmt.Sprintf("one %s domain of %s", p.Layer, location)
@@ -185,7 +195,7 @@ func pinSentence(p *place.Pin, lowerBound bool) string {
 		location += fmt.Sprintf(" (%d now)", p.Capacity)
 	}
 	return fmt.Sprintf("%s in %s, which has no room; the gang moves only as a whole: its other members must run in the same domain. "+
-		"Free %s in %s, or delete all pods of the gang so that they start elsewhere.",
+		"Free up %s in %s, or delete all pods of the gang so that they start elsewhere.",
 		runText(p.Members), clipPath(p.DomainPath), need, location)
 }
 
@@ -333,6 +343,8 @@ func lackWords(reason, cause string) string {
 		{"pod affinity rules", "have no pod that the members' affinity requires"},
 		{"rdma VirtualFunctions", "have too few free virtual functions (rdma)"},
 		{"free ports", "have the host port in use"},
+		{"cannot allocate all claims", "lack matching free devices for the ResourceClaims"},
+		{"missing Device", "have no Device object of Koordinator"},
 		{"another ComputeDomain", "are in another ComputeDomain, which must be deleted first"},
 	} {
 		switch part, words := phrase[0], phrase[1]; {

@@ -28,7 +28,8 @@ func TestSentence(t *testing.T) {
 		of   place.Shortage
 	}{
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (in the whole cluster, 6 nodes lack cpu, 3 are cordoned, 2 are used by pods of " +
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 members that would fit now (in the whole cluster, 6 nodes lack " +
+				"cpu, 3 are cordoned, 2 are used by pods of " +
 				"equal or " +
 				"higher priority, 1 is used by pods with a label that forbids eviction).",
 			place.Shortage{
@@ -36,26 +37,29 @@ func TestSentence(t *testing.T) {
 				BlockedNodes: map[eligible.Barrier]int{eligible.PriorityAbove: 2, eligible.Protected: 1},
 			},
 		},
-		{"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now.", place.Shortage{Plan: block}},
+		{"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 members that would fit now.", place.Shortage{Plan: block}},
 		{
 			"The members must share one BlockLayer domain, but run in s1/b1 (g-0, g-1, g-2 and 1 more), s1/b2 (g-4). " +
 				"Delete the members outside of s1/b1 (g-4), so that they are recreated there; more nodes do not help.",
 			place.Shortage{Plan: block, SplitOver: []place.RunningIn{{DomainPath: "s1/b1", Members: []string{"g-0", "g-1", "g-2", "g-3"}}, {DomainPath: "s1/b2", Members: []string{"g-4"}}}},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (in the whole cluster, 1 node lacks cpu, 3 have free capacity reserved for gang " +
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 members that would fit now (in the whole cluster, 1 node lacks " +
+				"cpu, 3 have free capacity reserved for gang " +
 				"default/big).",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"Insufficient cpu": 1}, ReservedNodes: place.NodesReserved{Nodes: 3, Holder: "gang default/big"},
 			},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (in the whole cluster, 1 node has free capacity reserved for pod default/p and 1 " +
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 members that would fit now (in the whole cluster, 1 node has free " +
+				"capacity reserved for pod default/p and 1 " +
 				"more).",
 			place.Shortage{Plan: block, ReservedNodes: place.NodesReserved{Nodes: 1, Holder: "pod default/p", OtherHolders: 1}},
 		},
 		{ // the holder of reserved nodes and the used nodes are always named; a long name loses its front
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (in the whole cluster, 9 nodes lack a, 8 lack b, 2 have free capacity reserved for …" +
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 members that would fit now (in the whole cluster, 9 nodes lack a, " +
+				"8 lack b, 2 have free capacity reserved for …" +
 				strings.Repeat("x", 160) +
 				" and 7 more, 4 are used by pods that quotas protect).",
 			place.Shortage{
@@ -65,7 +69,7 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{
-			"Needs 4 in the cluster; the cluster has capacity for 3 now (1 node is not ready, 1 lacks nvidia.com/gpu).",
+			"Needs 4 in the cluster; the cluster has capacity for 3 members now (1 node is not ready, 1 lacks nvidia.com/gpu).",
 			place.Shortage{
 				Plan:  cluster,
 				Lacks: map[string]int{"Insufficient nvidia.com/gpu": 1, "node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }": 1},
@@ -102,7 +106,8 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{ // fewer may have room
-			"Needs 3 more in one BlockLayer domain, in multiples of 5 for each BlockLayer domain; no domain has capacity for the smallest " +
+			"Needs 3 more in one BlockLayer domain, in multiples of 5 for each BlockLayer domain (running and finished members count, too); no " +
+				"domain has capacity for the smallest " +
 				"multiple now.",
 			place.Shortage{
 				Joins: true, Plan: &plan.Refusal{
@@ -113,7 +118,8 @@ func TestSentence(t *testing.T) {
 		{"Needs 2 in one BlockLayer domain; no node is in any BlockLayer " +
 			"domain.", place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer"}}},
 		{
-			"Needs 3 more in the cluster, in multiples of 2 for each BlockLayer domain; the cluster has capacity for 3 now.",
+			"Needs 3 more in the cluster, in multiples of 2 for each BlockLayer domain (running and finished members count, too); the cluster " +
+				"has capacity for 3 members now.",
 			place.Shortage{
 				Joins: true,
 				Plan: &plan.Refusal{
@@ -130,15 +136,15 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{
-			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for 5, even when empty (6 nodes are cordoned). Add nodes, " +
-				"use fewer members, or relax the constraint.",
+			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for 5 members, even when empty (6 nodes are cordoned). Add " +
+				"nodes, use fewer members, or relax the constraint.",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"node(s) were unschedulable": 6},
 				Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}},
 			},
 		},
 		{
-			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for at most 5, even when empty. Add nodes, use fewer " +
+			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for at most 5 members, even when empty. Add nodes, use fewer " +
 				"members, or relax the constraint.",
 			place.Shortage{
 				Plan: block, AtMost: true, Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}},
@@ -150,39 +156,42 @@ func TestSentence(t *testing.T) {
 			place.Shortage{Plan: block, Never: &plan.Refusal{Want: 3, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0"}}}},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is b with 3 now. The running members are in several BlockLayer domains. " +
+			"Needs 3 in one BlockLayer domain; best is b with 3 members that would fit now. The running members are in several BlockLayer " +
+				"domains. " +
 				"Not all ways were tried: the search limit is reached.",
 			place.Shortage{
 				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 3}}, Split: true, Incomplete: true},
 			},
 		},
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 now (in the whole cluster, 9 nodes lack a, 8 lack b, 7 lack c, 6 lack d, 2 more reasons).",
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 members that would fit now (in the whole cluster, 9 nodes lack a, " +
+				"8 lack b, 7 lack c, 6 lack d, 2 more reasons).",
 			place.Shortage{Plan: block, Lacks: map[string]int{
 				"Insufficient a": 9, "Insufficient b": 8, "Insufficient c": 7, "Insufficient d": 6, "Insufficient e": 5, "Too many pods": 4,
 			}},
 		},
 		{
 			"a-1 and a-2 run in spine-2/block-4, which has no room; the gang moves only as a whole: its other members must run in the " +
-				"same domain. Free capacity for 1 member in spine-2/block-4, or delete all pods of the gang so that they start elsewhere.",
+				"same domain. Free up capacity for 1 member in spine-2/block-4, or delete all pods of the gang so that they start elsewhere.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a-1", "a-2"}, DomainPath: "spine-2/block-4", Want: 1}},
 		},
 		{
 			"a, b, c and 2 more run in s, which has no room; the gang moves only as a whole: its other members must run in the same " +
-				"domain. Free capacity for 4 members in s (1 now), or delete all pods of the gang so that they start elsewhere.",
+				"domain. Free up capacity for 4 members in s (1 now), or delete all pods of the gang so that they start elsewhere.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a", "b", "c", "d", "e"}, DomainPath: "s", Want: 4, Capacity: 1}},
 		},
 		{
-			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free " +
+			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free up " +
 				"capacity for 3 members in one BlockLayer domain of s (2 now), or delete all pods of the gang so that they start elsewhere.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 2, Layer: "BlockLayer"}},
 		},
 		{
-			"Needs 9 in the cluster; the cluster has capacity for 8, even when empty. Add nodes, use fewer members, or relax the constraint.",
+			"Needs 9 in the cluster; the cluster has capacity for 8 members, even when empty. Add nodes, or use fewer or smaller members.",
 			place.Shortage{Plan: cluster, Never: &plan.Refusal{Want: 9, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 8}}}},
 		},
 		{
-			"Needs 4 in the cluster; the cluster has capacity for 3 now. The members need 4 × large.example.com, and the cluster has 2 free. " +
+			"Needs 4 in the cluster; the cluster has capacity for 3 members now. The members need 4 × large.example.com, and the cluster has 2 " +
+				"free. " +
 				"Pool c lacks 1 ResourceSlice.",
 			place.Shortage{
 				Plan:  cluster,
@@ -190,15 +199,15 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{ // a node may have both taints, so they are not added up
-			"Needs 4 in the cluster; the cluster has capacity for 3 now (5 nodes are not ready).",
+			"Needs 4 in the cluster; the cluster has capacity for 3 members now (5 nodes are not ready).",
 			place.Shortage{Plan: cluster, Lacks: map[string]int{
 				"node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }":   5,
 				"node(s) had untolerated taint(s) {node.kubernetes.io/unreachable: }": 3,
 			}},
 		},
 		{
-			"Needs 4 in the cluster; the cluster has capacity for at least 3 now. " +
-				"Gang g needs 3 in one BlockLayer domain, and b has capacity for 2 now. " +
+			"Needs 4 in the cluster; the cluster has capacity for at least 3 members now. " +
+				"Gang g needs 3 in one BlockLayer domain, and b has capacity for 2 members now. " +
 				"At least 2 of 3 gangs must start, each whole. The members' affinity or spread rules among themselves also limit the placement.",
 			place.Shortage{Plan: &plan.Refusal{
 				Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Deeper: []plan.DeeperSets{
@@ -219,7 +228,7 @@ func TestSentence(t *testing.T) {
 			}},
 		},
 		{
-			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free " +
+			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free up " +
 				"capacity for 3 members in s (at least 2 now), or delete all pods of the gang so that they start elsewhere.",
 			place.Shortage{
 				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "s", Slots: 2}}, Dependent: true, LowerBounds: true},
@@ -227,8 +236,8 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{ // the one gang that needs nodes is the subject
-			"Gang default/vj (sub-group part 0) needs 2 in one BlockLayer domain; best is s0/b0 with 1 now. " +
-				"The needed gangs or sub-groups are placed; 1 more may start, each whole or not at all.",
+			"Gang default/vj (sub-group part 0) needs 2 in one BlockLayer domain; best is s0/b0 with 1 member that would fit now. " +
+				"The needed gangs or sub-groups are placed. Optional ones that wait: 1; each starts whole or not at all.",
 			place.Shortage{Joins: true, Plan: &plan.Refusal{
 				Want: 2, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 4}}, Deeper: []plan.DeeperSets{
 					{Layer: "BlockLayer", Gangs: 1, Sets: 1, Every: true},
@@ -247,7 +256,8 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{
-			"Needs 8 in one BlockLayer domain; best is b with 7 now (in the whole cluster, 2 nodes are in another ComputeDomain, which must be deleted first). " +
+			"Needs 8 in one BlockLayer domain; best is b with 7 members that would fit now (in the whole cluster, 2 nodes are in another " +
+				"ComputeDomain, which must be deleted first). " +
 				"The members need 8 × gpu, and b has 7 free.",
 			place.Shortage{
 				Plan:  &plan.Refusal{Want: 8, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 7}}},
@@ -255,7 +265,7 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{ // each fits by itself, and not all of them
-			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free " +
+			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free up " +
 				"more capacity in s, or delete all pods of the gang so that they start elsewhere.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 5}},
 		},

@@ -111,6 +111,9 @@ var plainResults = map[string]string{
 	preemptionWords[PreemptionEnding]:    "The gang evicts no pod yet: another gang is finishing, and then fewer evictions are needed.",
 }
 
+// Plain returns the result p as a sentence for users; "" if it has none.
+func (p Preemption) Plain() string { return plainResults[preemptionWords[p]] }
+
 // Plain returns only the part of a condition's message that users read: the sentence, and the result of the search for victims.
 // It removes the text that tools match, and kube-scheduler's count of nodes. A message without a sentence is returned unchanged.
 func Plain(message string) string {
