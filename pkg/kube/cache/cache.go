@@ -100,6 +100,7 @@ type Cache struct {
 	nominationsAtStart map[string]string            // members that were nominated at the start, and the node
 	absent             []Absent                     // groups for whose absent members nodes are to be reserved
 	lost               map[string]*v1.Pod           // stand-ins for lost members, by key
+	terminating        map[string]*v1.Pod           // bound members that terminate, by key
 	strays             map[string]*stray            // pods without a gang that may have meant one
 	nodes              map[string]*v1.Node
 	deletedNodes       map[string]bool // deleted nodes that a snapshot may still hold
@@ -173,6 +174,7 @@ func New(o Options) *Cache {
 		singleReservations: map[string]singleReservation{},
 		nominationsAtStart: map[string]string{},
 		lost:               map[string]*v1.Pod{},
+		terminating:        map[string]*v1.Pod{},
 		strays:             map[string]*stray{},
 		nodes:              map[string]*v1.Node{},
 		deletedNodes:       map[string]bool{},

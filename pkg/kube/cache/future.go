@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -77,9 +78,19 @@ type Absent struct {
 	Until     time.Time
 }
 
-// TakeAbsent removes and returns the groups of a profile for whose absent members nodes are to be reserved; nil if there are none.
-func (c *Cache) TakeAbsent(scheduler string) (taken []Absent) {
-	if read(c, func() bool { return len(c.absent) == 0 }) {
+// TakeAbsent removes and returns the groups of a profile for whose absent members nodes are to be reserved; nil if there are none. It first
+// removes terminating members for which gone is true: a snapshot may lack them before their deletion is reported here.
+func (c *Cache) TakeAbsent(scheduler string, gone func(pod string, uid types.UID) bool) (taken []Absent) {
+	c.mu.RLock()
+	none, ending := len(c.absent) == 0, slices.Collect(maps.Values(c.terminating))
+	c.mu.RUnlock()
+	for _, pod := range ending {
+		if gone(convert.PodKey(pod), pod.UID) {
+			c.dropPod(pod)
+			none = false
+		}
+	}
+	if none {
 		return nil
 	}
 	c.mu.Lock()

@@ -156,15 +156,15 @@ func TestLeadersWithoutMembersAreFoundAtStart(t *testing.T) {
 			c.mu.Lock()
 			c.absent = c.leadersWithoutMembers()
 			c.mu.Unlock()
-			require.Empty(t, c.TakeAbsent("another"))
+			require.Empty(t, c.TakeAbsent("another", nil))
 			var want []Absent
 			if test.want > 0 {
 				want = []Absent{
 					{Group: gang.Ref{Source: "lws", Namespace: "ns", Name: "a-0-r"}, Scheduler: "muster-scheduler", Until: now.Add(test.want)},
 				}
 			}
-			require.Equal(t, want, c.TakeAbsent("muster-scheduler"))
-			require.Empty(t, c.TakeAbsent("muster-scheduler"), "once")
+			require.Equal(t, want, c.TakeAbsent("muster-scheduler", nil))
+			require.Empty(t, c.TakeAbsent("muster-scheduler", nil), "once")
 		})
 	}
 }

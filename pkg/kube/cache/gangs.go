@@ -196,6 +196,9 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	r := c.record(ref)
 	old := r.Pods[key]
 	c.storePod(key, pod)
+	if pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" {
+		c.terminating[key] = pod
+	}
 	c.storeTemplate(pod, template)
 	r.Pods[key] = pod
 	c.setPriority(r, pod)
@@ -264,6 +267,7 @@ func (c *Cache) storePod(key string, pod *v1.Pod) {
 			delete(c.onNode, old.Spec.NodeName)
 		}
 	}
+	delete(c.terminating, key)
 	if pod == nil {
 		delete(c.pods, key)
 		return

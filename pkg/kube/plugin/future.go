@@ -14,14 +14,17 @@ import (
 // absentGroup is a group for whose absent members nodes are reserved when nodes are free.
 type absentGroup struct {
 	cache.Absent
-	seen map[string]int64 // generations of the nodes that the members may use, at the last attempt
+	// seen has the nodes of the last attempt: the generation of each that the members may use, and unusable for the others.
+	seen map[string]int64
 }
+
+const unusable = -1
 
 // reserveAbsent reserves free nodes for members that do not exist, before any other pod gets a node: for missing members of incomplete
 // gangs, and for members not yet created for which an earlier process had nodes in memory only. It tries a group again when a node that its
 // members may use has changed.
 func (p *Plugin) reserveAbsent(ctx context.Context, nodes []fwk.NodeInfo) {
-	for _, added := range p.Cache.TakeAbsent(p.profile.ProfileName()) {
+	for _, added := range p.Cache.TakeAbsent(p.profile.ProfileName(), p.Preemptor.IsGone) {
 		p.absent = slices.DeleteFunc(p.absent, func(b *absentGroup) bool { return b.Group == added.Group })
 		p.absent = append(p.absent, &absentGroup{Absent: added})
 	}
@@ -41,11 +44,11 @@ func (p *Plugin) reserveAbsent(ctx context.Context, nodes []fwk.NodeInfo) {
 	})
 }
 
-// changed returns whether a node that the members may use has changed since the last attempt.
+// changed returns whether a node is new since the last attempt, or the members may use it and it has changed.
 func (b *absentGroup) changed(nodes []fwk.NodeInfo) bool {
-	return b.seen == nil || slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool {
-		generation, usable := b.seen[n.Node().Name]
-		return usable && generation != n.GetGeneration()
+	return slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool {
+		generation, known := b.seen[n.Node().Name]
+		return !known || generation != unusable && generation != n.GetGeneration()
 	})
 }
 
@@ -53,7 +56,10 @@ func (b *absentGroup) changed(nodes []fwk.NodeInfo) bool {
 func (p *Plugin) reserveFor(ctx context.Context, b *absentGroup, group *cache.Group, nodes []fwk.NodeInfo) (all bool) {
 	a := p.planner.NewAttempt(group, nodes, p.avoid(group))
 	found, refusal, err := a.Plan(ctx)
-	b.seen = map[string]int64{}
+	b.seen = make(map[string]int64, len(nodes))
+	for _, n := range nodes {
+		b.seen[n.Node().Name] = unusable
+	}
 	for _, n := range a.JoinableNodes() {
 		b.seen[n.Node().Name] = n.GetGeneration()
 	}

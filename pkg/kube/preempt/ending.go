@@ -97,7 +97,7 @@ func (p *Preemptor) retrySoon(ctx context.Context, group gang.Ref, representativ
 // cheaperAfterEnd returns the solution that suffices after all pods that are expected to end are gone. It returns nil if that solution does
 // not cost less than found.
 func (p *Preemptor) cheaperAfterEnd(ctx context.Context, a *place.Attempt, found *solution) *solution {
-	ending := stillCounted(a, p.Cache.ExpectedToEnd(a.Group.Whole(), p.isGone))
+	ending := stillCounted(a, p.Cache.ExpectedToEnd(a.Group.Whole(), p.IsGone))
 	if len(ending) == 0 {
 		return nil
 	}
@@ -125,9 +125,9 @@ func hasPod(node fwk.NodeInfo, selects func(types.UID) bool) bool {
 	return slices.ContainsFunc(node.GetPods(), func(info fwk.PodInfo) bool { return selects(info.GetPod().UID) })
 }
 
-// isGone returns whether the informer's store does not contain the pod with this key and UID. The store learns of a deletion before the
+// IsGone returns whether the informer's store does not contain the pod with this key and UID. The store learns of a deletion before the
 // cache's handler runs, and the scheduler may retry groups in between. The store does not contain finished pods.
-func (p *Preemptor) isGone(pod string, uid types.UID) bool {
+func (p *Preemptor) IsGone(pod string, uid types.UID) bool {
 	now, _, err := p.podStore.GetByKey(pod)
 	listed, ok := now.(*v1.Pod)
 	return err == nil && (!ok || listed.UID != uid)

@@ -94,4 +94,4 @@ func (p *Preemptor) ForgetFailedSearches() {
 func (p *Preemptor) GoesBy(there toolscache.Store) { p.podStore = there }
 
 // Gone reports whether a pod is gone.
-func (p *Preemptor) Gone(pod *v1.Pod) bool { return p.isGone(convert.PodKey(pod), pod.UID) }
+func (p *Preemptor) Gone(pod *v1.Pod) bool { return p.IsGone(convert.PodKey(pod), pod.UID) }
