@@ -24,6 +24,9 @@ func (b *Book) declare(spec Spec) []Effect {
 func (b *Book) recheck(g *gang) []Effect {
 	if group := b.groups[g.key]; group != nil && len(group.plan) > 0 {
 		why := b.obstacle(g.key)
+		if !why.Exists() && group.unconfirmed {
+			why = b.tooFewWait(g.key)
+		}
 		if !why.Exists() && b.planBroken(g.key) {
 			why = missing("other gangs are needed now")
 		}
@@ -151,7 +154,7 @@ func (b *Book) removeMember(ev MemberDeleted) (out []Effect) {
 	}
 	if grp := b.groups[key]; grp != nil {
 		switch {
-		case b.obstacle(key).Exists() || b.planBroken(key):
+		case b.obstacle(key).Exists() || b.planBroken(key) || grp.unconfirmed && b.tooFewWait(key).Exists():
 			out = append(out, b.forget(key, m.Pod+" left and the rest is too few")...)
 		case wasPlanned && b.mayViolate(key):
 			out = append(out, b.replan(key, m.Pod+" left and the rest may break a rule")...)

@@ -53,3 +53,24 @@ func TestNextRepresentativeIsWokenAfterDeletion(t *testing.T) {
 	s.do(p)
 	require.Equal(t, []string{"wake a-1"}, s.do(left("a-0")))
 }
+
+// Policy OnlyWaiting does not count running members. If too few wait, their reservation would keep nodes for nothing.
+func TestReservationEndsWhenTooFewWait(t *testing.T) {
+	for name, change := range map[string]func(s *story){
+		"minMember is raised": func(s *story) { s.do(declared("g", 3, onlyWaiting)) },
+		"a member is deleted": func(s *story) { s.do(gang.MemberDeleted{Pod: "g-3", UID: "g-3"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.do(declared("g", 2, onlyWaiting), seen("g-0", 0, "n0"), seen("g-1", 1, "n0"), seen("g-2", 2, ""), seen("g-3", 3, ""))
+			p := planned("g", "g-2@n1", "g-3@n1")
+			p.Reserved = true
+			s.do(p)
+			require.Equal(t, []string{"g-2", "g-3"}, s.book.PlacesOn("n1"))
+			change(s)
+			require.Empty(t, s.book.PlacesOn("n1"))
+		})
+	}
+}
+
+func onlyWaiting(s *gang.Spec) { s.Policy = gang.OnlyWaiting }

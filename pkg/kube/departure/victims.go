@@ -322,6 +322,14 @@ func (v *Victims) Abandon(group gang.Ref) {
 	delete(v.evictions, group)
 }
 
+// EvictsNone returns whether the group's reservation has no victims of its own: it waits for pods that terminate anyway.
+func (v *Victims) EvictsNone(group gang.Ref) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.evictions[group]
+	return e != nil && len(e.pods) == 0
+}
+
 // Overdue ends the eviction for a group because its victims have exceeded their time. It records the victims with an accepted request as
 // overdue, see Avoid.
 func (v *Victims) Overdue(group gang.Ref) {

@@ -312,6 +312,10 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 			if obstacle == "" {
 				found, refusal, err := a.Plan(ctx)
 				p.reportTrial(ctx, Trial{Attempt: a, Found: found, Refusal: refusal})
+				if refusal == nil && err == nil && p.victims.EvictsNone(a.Group.Key) {
+					p.Cache.Forget(a.Group.Key, "free capacity suffices before other pods have terminated")
+					return nil
+				}
 				message := status.Explained{Text: taken}
 				if refusal != nil || err != nil {
 					message = planMessage(refusal, err) // the outlook without the reservation
