@@ -173,7 +173,9 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	ref := source.GangOf(pod)
 	key := convert.PodKey(pod)
 	if pod.Spec.NodeName == "" {
-		c.Nominate(pod, pod.Status.NominatedNodeName)
+		if c.Nominate(pod, pod.Status.NominatedNodeName) && source.GangOf(pod).IsZero() {
+			c.Do([]gang.Effect{{Verb: gang.Freed}}) // members beyond minMember respect nominations of any priority
+		}
 	} else {
 		c.Nominate(pod, "")
 		c.ReserveSinglePod(pod, "")
@@ -338,14 +340,16 @@ func (r *record) olderThanLeader(member *v1.Pod) bool {
 		r.leader.CreationTimestamp.Sub(member.CreationTimestamp.Time) > skew
 }
 
-// Nominate records the nominated node of a pod; "" is none.
-func (c *Cache) Nominate(pod *v1.Pod, node string) {
+// Nominate records the nominated node of a pod; "" is none. It returns whether another nomination of the pod has ended.
+func (c *Cache) Nominate(pod *v1.Pod, node string) (ended bool) {
 	key := convert.PodKey(pod)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	old := c.nominated[key]
 	if c.nominated[key] = node; node == "" {
 		delete(c.nominated, key)
 	}
+	return old != "" && old != node
 }
 
 // singleReservation is the node that is reserved for a pod without a gang.

@@ -83,22 +83,23 @@ func (p *Plugin) evictForPod(ctx context.Context, pod *v1.Pod, nodes fwk.NodeToS
 func (p *Plugin) evictSinglePod(ctx context.Context, a *place.Attempt, pod *v1.Pod, nodes fwk.NodeToStatusReader) (
 	*fwk.PostFilterResult, *fwk.Status,
 ) {
+	none := framework.NewPostFilterResultWithNominatedNode("") // a nomination of an earlier cycle or process would keep other pods off
 	if p.quotas.WaitsForTurn(a.Group) {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // it may need no eviction once other quotas were served
+		return none, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // it may need no eviction once other quotas were served
 	}
 	_, refusal, err := a.Plan(ctx)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
 	if refusal == nil && p.quotas.Why(a.Group, a.Group.Pending) == nil {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // capacity is free: an eviction does not help
+		return none, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // capacity is free: an eviction does not help
 	}
 	node, outcome := p.Preemptor.Evict(ctx, a, pod)
 	if node != "" {
 		return postFilterResult(fwk.Success, node, "preemption: node "+node+" is reserved for the pod until the evicted pods have terminated.")
 	}
 	s := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podMessage(a, pod, outcome, nodes))
-	return framework.NewPostFilterResultWithNominatedNode(""), s
+	return none, s
 }
 
 // waitsForVictims returns whether the pod must only wait: its reserved node and its quotas suffice after terminating pods are gone.

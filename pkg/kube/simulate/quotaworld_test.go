@@ -540,7 +540,7 @@ func (w *world) givesRight(group []string, planned []*v1.Pod, victim *v1.Pod, go
 // with the victims that may be evicted for that quota (world 720302).
 func (w *world) forOne(group []string, planned []*v1.Pod, victim *v1.Pod, gone []*v1.Pod) bool {
 	return w.quotaOf(victim) != "" && slices.ContainsFunc(planned, func(m *v1.Pod) bool {
-		own := []*v1.Pod{m}
+		own := slices.DeleteFunc(slices.Clone(planned), func(p *v1.Pod) bool { return w.quotaOf(p) != w.quotaOf(m) })
 		return w.mayUse(group, own, victim) && slices.ContainsFunc(gone, func(p *v1.Pod) bool { return p != victim && !w.mayUse(group, own, p) })
 	})
 }
@@ -631,8 +631,16 @@ func (w *world) mayUse(group []string, members []*v1.Pod, victim *v1.Pod) bool {
 	}
 	b, theirs := w.quotaBook(group, nil), w.quotaOf(victim)
 	return !slices.ContainsFunc(members, func(m *v1.Pod) bool {
+		asks := quota.List{} // of all these members of one quota together (world 787587)
+		for _, o := range members {
+			if w.quotaOf(o) == w.quotaOf(m) {
+				for name, n := range convert.Requests(o) {
+					asks[name] += n
+				}
+			}
+		}
 		mine, _, ok := apart(b.Tree().Path(w.quotaOf(m)), b.Tree().Path(theirs))
-		return w.quotaOf(m) != theirs && (!ok || sure(b, theirs, mine, convert.Requests(m)) != "")
+		return w.quotaOf(m) != theirs && (!ok || sure(b, theirs, mine, asks) != "")
 	})
 }
 
