@@ -313,8 +313,9 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 				found, refusal, err := a.Plan(ctx)
 				p.reportTrial(ctx, Trial{Attempt: a, Found: found, Refusal: refusal})
 				if refusal == nil && err == nil && p.victims.EvictsNone(a.Group.Key) {
-					p.Cache.Forget(a.Group.Key, "free capacity suffices before other pods have terminated")
-					return nil
+					if o := p.tryPlan(ctx, a, pod); !p.Cache.Reserved(a.Group.Key) { // its plan replaces the reservation
+						return o
+					}
 				}
 				message := status.Explained{Text: taken}
 				if refusal != nil || err != nil {

@@ -201,6 +201,7 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{754815, "", "two of three gangs must start: a further member of one counted for a gang that the quota left out; its plan timed out for ever"},
 		{752237, "", "a gang that starts without its member of another quota evicts by the rights of its own quota (the judge's)"},
 		{782511, "", "a gang waits for another gang's victim, although it has no victims of its own and free capacity suffices now"},
+		{790163, "", "it has a plan but no quota for it: giving up the reservation repeats for ever"},
 		{783213, "", "minMember is raised, and the reservation of a gang with policy only-waiting is kept although it cannot start"},
 		{788087, "", "a pod without a gang is nominated no more, and the member beyond minMember that respected it is not tried again"},
 		{787587, "", "each quota of a group must be admitted with its own victims, for all its members together (the judge's)"},
