@@ -82,8 +82,8 @@ type controller struct {
 	install   []string // kustomizations among its files, or folders of YAML
 	config    string   // what --config names, with $PORT, $CERTS; "" if there is no such flag
 	args      []string // with $KUBECONFIG, $CONFIG
-	needs     string   // an address of this machine that it takes and cannot be told another
-	etc       string   // a folder in /etc that it takes certificates from, and cannot be told another
+	needs     string   // an address of this machine that it takes and cannot be told another;
+	etc       string   // a folder in /etc that it takes certificates from, likewise
 }
 
 var controllers = []controller{
