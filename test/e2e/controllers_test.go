@@ -124,7 +124,7 @@ const kueueCerts = "/etc/kueue/metrics/certs"
 func kueueConfig(topology bool) string {
 	return managerConfig("config.kueue.x-k8s.io/v1beta2", "internalCertManagement", ", certDir: $CERTS") +
 		fmt.Sprintf("featureGates: {VisibilityOnDemand: false, TopologyAwareScheduling: %t}\n", topology) +
-		"integrations: {frameworks: [batch/job, pod], labelKeysToCopy: [app]}\n"
+		"integrations: {frameworks: [batch/job, jobset.x-k8s.io/jobset, pod], labelKeysToCopy: [app]}\n"
 }
 
 var koordArgs = append([]string{"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT"}, koord.Flags...)
@@ -198,7 +198,7 @@ func (s *script) controller(ctx context.Context, args []string) error {
 		listener.Close()
 	}
 	if c.etc != "" {
-		if out, err := exec.CommandContext(ctx, "unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/etc").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(ctx, "unshare", ownEtc("true")...).CombinedOutput(); err != nil {
 			s.t.Skipf("%s needs %s, and cannot have its own /etc: %v: %s", c.component, c.etc, err, out)
 		}
 	}
@@ -296,10 +296,11 @@ func redirect(u *unstructured.Unstructured, port int, authority []byte) (paths [
 	return paths
 }
 
-// redirectConversion is redirect for the webhook of a CustomResourceDefinition, if it has one.
+// redirectConversion is redirect for the webhook of a CustomResourceDefinition with several versions. JobSet's has one version, and its
+// webhook is not served.
 func redirectConversion(u *unstructured.Unstructured, port int, authority []byte) (paths []string) {
 	hook, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "conversion", "webhook")
-	if !found {
+	if versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions"); !found || len(versions) < 2 {
 		return nil
 	}
 	return []string{redirectClient(hook.(map[string]any), port, authority)}
@@ -344,8 +345,7 @@ func (s *script) startController(c controller, program string, port int) error {
 	}
 	if c.etc != "" {
 		// The controller has an /etc of its own, with the certificates.
-		args = append([]string{"--mount", "--fork", "--kill-child", "sh", "-c",
-			`mount -t tmpfs tmpfs /etc && mkdir -p "${0%/*}" && ln -s "$1" "$0" && shift && exec "$@"`, c.etc, certs, program}, args...)
+		args = append(ownEtc(`mkdir -p "${0%/*}" && ln -s "$1" "$0" && shift && exec "$@"`, c.etc, certs, program), args...)
 		program = "unshare"
 	}
 	process, err := s.cluster.local.LaunchWith(context.Background(), []string{"TMPDIR=" + temp}, program, args...)
@@ -357,6 +357,15 @@ func (s *script) startController(c controller, program string, port int) error {
 		wait: process.Wait, stop: process.Stop, kill: process.Kill,
 	})
 	return nil
+}
+
+// ownEtc returns arguments of unshare: command, with args as $0, $1, …, runs where /etc is an empty folder that no other program sees.
+func ownEtc(command string, args ...string) []string {
+	out := []string{"--mount", "--fork", "--kill-child", "sh", "-c", "mount -t tmpfs tmpfs /etc && " + command}
+	if os.Getuid() != 0 {
+		out = append([]string{"--map-root-user"}, out...)
+	}
+	return append(out, args...)
 }
 
 // awaitWebhooks waits until a controller serves them: until then the API server takes none of
