@@ -85,7 +85,7 @@ e2e-versions: build ## the same on API servers of older versions, and the demo; 
 	  $(BIN)/musterctl demo --kubernetes-version $$v || exit 1; done
 
 # They are built from source first, which takes minutes once. CONTROLLERS="lws|jobset" is only those scripts.
-e2e-controllers: build control-plane ## the controllers of LeaderWorkerSet, JobSet, Kubeflow Trainer and MPI Operator beside the scheduler; Koordinator's scheduler
+e2e-controllers: build control-plane ## the controllers of LeaderWorkerSet, JobSet, Kubeflow Trainer, MPI Operator and Kueue beside the scheduler; Koordinator's scheduler
 	set -o pipefail; E2E_CONTROLLERS=1 $(GO) test -count=1 -timeout 60m -v \
 	  -run '^TestControllers$$$(if $(CONTROLLERS),/^($(CONTROLLERS))$$)' ./test/e2e | tee $(BIN)/e2e-controllers.log
 	$(if $(CONTROLLERS),$(part),$(call green,e2e-controllers))

@@ -34,9 +34,8 @@ const (
 	JobSet          Component = "jobset"
 	Trainer         Component = "trainer"
 	MPIOperator     Component = "mpi-operator"
-
-	// Another scheduler of gangs, with which this one is compared.
-	KoordScheduler Component = "koord-scheduler"
+	Kueue           Component = "kueue"
+	KoordScheduler  Component = "koord-scheduler" // another scheduler of gangs, with which this one is compared
 
 	// The programs of a kind node, and kind itself: see StaticBinaries.
 	Kind           Component = "kind"
@@ -75,7 +74,7 @@ var sources = map[Component]source{
 	MPIOperator: {
 		"mpi-operator", "github.com/kubeflow/mpi-operator/cmd/mpi-operator", "2 minutes", []string{"manifests", "examples/v2beta1/pi"},
 	},
-
+	Kueue:          {"kueue", "sigs.k8s.io/kueue/cmd/kueue", "4 minutes", []string{"config"}},
 	KoordScheduler: {"koordinator", "github.com/koordinator-sh/koordinator/cmd/koord-scheduler", "4 minutes", []string{"config/crd/bases"}},
 
 	Kind:           {"kind", "sigs.k8s.io/kind", "half a minute", []string{"images/base/files"}},

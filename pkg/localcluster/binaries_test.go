@@ -14,7 +14,7 @@ import (
 func TestVersions(t *testing.T) {
 	want := map[Component]string{
 		Etcd: "v3.7.0", KWOK: "v0.8.0", APIServer: "v1.37.0", ControllerManager: "v1.37.0", Kubectl: "v1.37.0", Scheduler: "v1.37.0",
-		LeaderWorkerSet: "v0.8.0", JobSet: "v0.10.1", Trainer: "v2.1.0", MPIOperator: "v0.6.0", KoordScheduler: "v1.8.0",
+		LeaderWorkerSet: "v0.8.0", JobSet: "v0.10.1", Trainer: "v2.1.0", MPIOperator: "v0.6.0", Kueue: "v0.15.0", KoordScheduler: "v1.8.0",
 		Kind: "v0.33.0", Kubeadm: "v1.37.0", Kubelet: "v1.37.0", KubeProxy: "v1.37.0", CoreDNS: "v1.14.6", Containerd: "v2.4.2",
 		ContainerdShim: "v2.4.2", ContainerdCtl: "v2.4.2", CNIHostLocal: "v1.9.1", CNILoopback: "v1.9.1", CNIPointToPt: "v1.9.1",
 		CNIPortMap: "v1.9.1",

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -43,8 +44,8 @@ const controllersEnv = "E2E_CONTROLLERS"
 // These scripts have more commands:
 //
 //	racks SPINES NODES CPU         so many spines a, b, …, each with nodes a-0, a-1, … of so much;
-//	controller NAME                lws, jobset, trainer or mpi-operator: its CRDs and webhooks, and
-//	                               the program. $FILES is the folder of files of its module.
+//	controller NAME                lws, jobset, trainer, mpi-operator or kueue (kueue-topology: with its Topology Aware
+//	                               Scheduling): its CRDs and webhooks, and the program. $FILES is the folder of files of its module.
 //	                               koord-scheduler, koord-scheduler-full (with its quotas and devices) and
 //	                               kube-scheduler (with its own gangs and topology) are schedulers; they are
 //	                               started in the same way;
@@ -81,37 +82,49 @@ type controller struct {
 	install   []string // kustomizations among its files, or folders of YAML
 	config    string   // what --config names, with $PORT, $CERTS; "" if there is no such flag
 	args      []string // with $KUBECONFIG, $CONFIG
-	needs     string   // an address of this machine that it takes and cannot be told another
+	needs     string   // an address of this machine that it takes and cannot be told another;
+	etc       string   // a folder in /etc that it takes certificates from, likewise
 }
 
 var controllers = []controller{
 	{
 		"", localcluster.LeaderWorkerSet,
 		[]string{"config/default"},
-		managerConfig("config.lws.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, "",
+		managerConfig("config.lws.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, "", "",
 	},
 	{
 		"", localcluster.JobSet,
 		[]string{"config/default"},
-		managerConfig("config.jobset.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, "",
+		managerConfig("config.jobset.x-k8s.io/v1alpha1", "internalCertManagement", ", certDir: $CERTS"), managerArgs, "", "",
 	},
 	{
 		"", localcluster.Trainer,
 		[]string{"manifests/base/crds", "manifests/base/webhook"},
-		managerConfig("config.trainer.kubeflow.org/v1alpha1", "certManagement", ""), managerArgs, "",
+		managerConfig("config.trainer.kubeflow.org/v1alpha1", "certManagement", ""), managerArgs, "", "",
 	},
 	// It makes PodGroups for a scheduler's name that it does not know as for scheduler-plugins.
 	{"", localcluster.MPIOperator, []string{"manifests/base"}, "", []string{
 		"--kubeConfig=$KUBECONFIG", "--gang-scheduling=muster-scheduler", "--lock-namespace=default", "--kube-api-qps=500",
 		"--kube-api-burst=500",
-	}, ":8080"},
+	}, ":8080", ""},
+	{"", localcluster.Kueue, []string{"config/default"}, kueueConfig(false), managerArgs, "", kueueCerts},
+	{"kueue-topology", localcluster.Kueue, []string{"config/default"}, kueueConfig(true), managerArgs, "", kueueCerts},
 	// No controllers, and started like them.
-	{"", localcluster.KoordScheduler, []string{koord.CRDs}, koord.Config("$KUBECONFIG"), koordArgs, ""},
-	{"koord-scheduler-full", localcluster.KoordScheduler, []string{koord.CRDs}, koord.FullConfig("$KUBECONFIG"), koordArgs, ""},
+	{"", localcluster.KoordScheduler, []string{koord.CRDs}, koord.Config("$KUBECONFIG"), koordArgs, "", ""},
+	{"koord-scheduler-full", localcluster.KoordScheduler, []string{koord.CRDs}, koord.FullConfig("$KUBECONFIG"), koordArgs, "", ""},
 	{"", localcluster.Scheduler, nil, nativeConfig, []string{
 		"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT",
 		"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
-	}, ""},
+	}, "", ""},
+}
+
+const kueueCerts = "/etc/kueue/metrics/certs"
+
+// kueueConfig is Kueue's with or without its Topology Aware Scheduling. Workloads get the label app of their jobs.
+func kueueConfig(topology bool) string {
+	return managerConfig("config.kueue.x-k8s.io/v1beta2", "internalCertManagement", ", certDir: $CERTS") +
+		fmt.Sprintf("featureGates: {VisibilityOnDemand: false, TopologyAwareScheduling: %t}\n", topology) +
+		"integrations: {frameworks: [batch/job, jobset.x-k8s.io/jobset, pod], labelKeysToCopy: [app]}\n"
 }
 
 var koordArgs = append([]string{"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT"}, koord.Flags...)
@@ -174,7 +187,7 @@ func (s *script) controller(ctx context.Context, args []string) error {
 	}
 	i := slices.IndexFunc(controllers, func(c controller) bool { return cmp.Or(c.name, string(c.component)) == args[0] })
 	if i < 0 {
-		return usage("controller lws|jobset|trainer|mpi-operator|koord-scheduler|koord-scheduler-full|kube-scheduler")
+		return usage("controller lws|jobset|trainer|mpi-operator|kueue|kueue-topology|koord-scheduler|koord-scheduler-full|kube-scheduler")
 	}
 	c := controllers[i]
 	if c.needs != "" {
@@ -183,6 +196,11 @@ func (s *script) controller(ctx context.Context, args []string) error {
 			s.t.Skipf("%s needs %s: %v", c.component, c.needs, err)
 		}
 		listener.Close()
+	}
+	if c.etc != "" {
+		if out, err := exec.CommandContext(ctx, "unshare", ownEtc("true")...).CombinedOutput(); err != nil {
+			s.t.Skipf("%s needs %s, and cannot have its own /etc: %v: %s", c.component, c.etc, err, out)
+		}
 	}
 	programs, err := localcluster.Binaries(ctx, s.t.Output(), c.component)
 	if err != nil {
@@ -227,6 +245,7 @@ func (s *script) install(ctx context.Context, c controller, files string, port i
 			}
 			switch u.GetKind() {
 			case "CustomResourceDefinition":
+				paths = append(paths, redirectConversion(u, port, authority)...)
 			case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
 				paths = append(paths, redirect(u, port, authority)...)
 			default:
@@ -271,12 +290,26 @@ func redirect(u *unstructured.Unstructured, port int, authority []byte) (paths [
 	hooks, _, _ := unstructured.NestedSlice(u.Object, "webhooks")
 	for _, h := range hooks {
 		h := h.(map[string]any)
-		path, _, _ := unstructured.NestedString(h, "clientConfig", "service", "path")
-		h["clientConfig"] = map[string]any{"url": "https://" + at(port) + path, "caBundle": authority}
-		paths = append(paths, path)
+		paths = append(paths, redirectClient(h, port, authority))
 	}
 	u.Object["webhooks"] = hooks
 	return paths
+}
+
+// redirectConversion is redirect for the webhook of a CustomResourceDefinition with several versions. JobSet's has one version, and its
+// webhook is not served.
+func redirectConversion(u *unstructured.Unstructured, port int, authority []byte) (paths []string) {
+	hook, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "conversion", "webhook")
+	if versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions"); !found || len(versions) < 2 {
+		return nil
+	}
+	return []string{redirectClient(hook.(map[string]any), port, authority)}
+}
+
+func redirectClient(hook map[string]any, port int, authority []byte) (path string) {
+	path, _, _ = unstructured.NestedString(hook, "clientConfig", "service", "path")
+	hook["clientConfig"] = map[string]any{"url": "https://" + at(port) + path, "caBundle": authority}
+	return path
 }
 
 func at(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
@@ -310,6 +343,11 @@ func (s *script) startController(c controller, program string, port int) error {
 	for i := range args {
 		args[i] = fill.Replace(args[i])
 	}
+	if c.etc != "" {
+		// The controller has an /etc of its own, with the certificates.
+		args = append(ownEtc(`mkdir -p "${0%/*}" && ln -s "$1" "$0" && shift && exec "$@"`, c.etc, certs, program), args...)
+		program = "unshare"
+	}
 	process, err := s.cluster.local.LaunchWith(context.Background(), []string{"TMPDIR=" + temp}, program, args...)
 	if err != nil {
 		return err
@@ -319,6 +357,15 @@ func (s *script) startController(c controller, program string, port int) error {
 		wait: process.Wait, stop: process.Stop, kill: process.Kill,
 	})
 	return nil
+}
+
+// ownEtc returns arguments of unshare: command, with args as $0, $1, …, runs where /etc is an empty folder that no other program sees.
+func ownEtc(command string, args ...string) []string {
+	out := []string{"--mount", "--fork", "--kill-child", "sh", "-c", "mount -t tmpfs tmpfs /etc && " + command}
+	if os.Getuid() != 0 {
+		out = append([]string{"--map-root-user"}, out...)
+	}
+	return append(out, args...)
 }
 
 // awaitWebhooks waits until a controller serves them: until then the API server takes none of

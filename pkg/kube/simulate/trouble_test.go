@@ -74,7 +74,7 @@ const (
 // troublesDrawn says how often they must happen in 200 worlds, if they are on.
 var troublesDrawn = map[string]map[string]int{
 	"requests":  {requestsFail: 150, requestsLost: 150, bindingsLost: 40, evictionsLost: 20, placesKeptLost: 20},
-	"foreign":   {foreignPut: 100, foreignGang: 40, foreignNominated: 80, foreignBound: 40, foreignTold: 20, foreignSeen: 40},
+	"foreign":   {foreignPut: 100, foreignGang: 40, foreignNominated: 80, foreignBound: 30, foreignTold: 20, foreignSeen: 40},
 	"anew":      {runningAnew: 100, memberReplaced: 60, lateBound: 40},
 	"finished":  {memberFinished: 50, memberReplaced: 30, lateBound: 20},
 	"groups":    {memberRuns: 150, groupsLeft: 10},

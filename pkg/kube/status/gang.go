@@ -42,7 +42,7 @@ func Condition(s gang.State, domain string) metav1.Condition {
 		if domain != "" {
 			c.Message += " in " + domain
 		}
-	case s.Started && s.Min > 0 && s.Bound+s.Done >= s.Min: // a gang without a minimum is not declared
+	case (s.Started || s.Done > 0) && s.Min > 0 && s.Bound+s.Done >= s.Min: // a gang without a minimum is not declared
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasons.Scheduled, "the gang was bound"
 	case s.Refusal.By == gang.Declaration:
 		c.Reason, c.Message = reasons.Rejected, s.Refusal.String()
@@ -93,9 +93,6 @@ func PodGroup(old scheduling.PodGroupStatus, s gang.State, n Counts, now metav1.
 		out.ScheduleStartTime = &now
 	}
 	c := Condition(s, n.Domain)
-	if s.Done > 0 && s.Bound+s.Done >= s.Min {
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasons.Scheduled, "the gang was bound"
-	}
 	out.Position = Position(c.Reason, n.Position)
 	c.LastTransitionTime = now
 	meta.SetStatusCondition(&out.Conditions, c)
