@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -308,7 +309,7 @@ func (v *View) leaf(n fwk.NodeInfo, letters map[gang.Ref]string) leaf {
 		switch ref := source.GangOf(pod); {
 		case !ref.IsZero():
 			l.marks = append(l.marks, letters[ref])
-		case !onEveryNode(pod):
+		case !convert.OnEveryNode(pod):
 			l.marks = append(l.marks, picture.Taken)
 		}
 	}
@@ -375,17 +376,7 @@ func (v *View) reservedOn(n fwk.NodeInfo, pod *v1.Pod) (all fit.Pods) {
 
 // isBroken says whether a node is cordoned or not ready, so that it takes no new pod.
 func isBroken(n *v1.Node) bool {
-	if n.Spec.Unschedulable {
-		return true
-	}
-	notReady := func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status != v1.ConditionTrue }
-	return slices.ContainsFunc(n.Status.Conditions, notReady)
-}
-
-// onEveryNode reports whether a pod belongs to a DaemonSet, or to the node itself.
-func onEveryNode(pod *v1.Pod) bool {
-	o := metav1.GetControllerOf(pod)
-	return o != nil && (o.Kind == "DaemonSet" || o.Kind == "Node")
+	return n.Spec.Unschedulable || !convert.Ready(n)
 }
 
 // unlabelled reports whether a domain of the node has no name.
