@@ -2,10 +2,12 @@ package plugin
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -41,8 +43,8 @@ func (s *Shared) Configure(profile string, args config.Args) (changed, stay []st
 	return changed, stay
 }
 
-// spareProblems returns the entries of the profiles' argument spares that have no effect with the topology, as text; "" if there are none.
-func (s *Shared) spareProblems() string {
+// SpareProblems returns the entries of the profiles' argument spares that have no effect with the topology, as text; "" if there are none.
+func (s *Shared) SpareProblems() string {
 	var problems []string
 	for _, name := range slices.Sorted(maps.Keys(s.profiles)) {
 		problem := place.SpareProblems(s.Cache.Topology().Tree, s.profiles[name].args.Load().Spares)
@@ -51,6 +53,11 @@ func (s *Shared) spareProblems() string {
 		}
 	}
 	return strings.Join(problems, "; ")
+}
+
+// Spares returns, by node index, which nodes gangs of the lowest priority leave unused. nodes and used are as in place.Planner.Spares.
+func (p *Plugin) Spares(net *cache.Topology, nodes []fwk.NodeInfo, used func(node int) bool) []bool {
+	return p.planner.Spares(net.Tree, nodes, math.MinInt32, used)
 }
 
 // gangLimits returns the arguments that are limits of all gangs.

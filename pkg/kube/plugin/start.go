@@ -75,7 +75,7 @@ func Start(ctx context.Context, o Options, rooms Rooms, args config.Args, h fwk.
 	}
 	s.teller = status.NewReporter(s.Writer, h.EventRecorder(), status.ReporterOptions{
 		Clock: o.Clock, Settle: o.Settle, Busy: o.Busy, Topology: o.TopologyManager == nil || *o.TopologyManager, Unread: o.NoGangStatus,
-		SpareProblems: s.spareProblems,
+		SpareProblems: s.SpareProblems,
 	})
 	s.Cache = cache.New(cache.Options{
 		Aware: args.AwareNetworkTopology, Limits: gangLimits(args), Clock: o.Clock, Leading: o.Leading, Do: s.carryOut,
