@@ -93,9 +93,9 @@ func decodeSpares(entries []json.RawMessage) (out Spares, err error) {
 // degradedLegal are the supported values of degraded, for errors.
 const degradedLegal = "an object with the fields conditions, labels, taints, avoidAfterFault"
 
-// decodeDegraded parses degraded; nil data is none.
+// decodeDegraded parses degraded; data that is no object is none.
 func decodeDegraded(data json.RawMessage) (Degraded, error) {
-	if data == nil {
+	if data == nil || data[0] != '{' {
 		return Degraded{}, nil
 	}
 	d := Degraded{AvoidAfterFault: metav1.Duration{Duration: 10 * time.Minute}}

@@ -242,8 +242,8 @@ func (m *Meter) SetSources(c *cache.Cache, filterRuns func() int64, nodeOf NodeO
 // collectors returns the metrics that are counted at the event.
 func (m *Meter) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.plans, m.preemptions, m.victims, m.filterRuns, m.starts, m.extraDomains, m.cycles, m.gangRuns, m.evictions, m.unusedEvictions, m.degradedNodes,
-		m.reservations, m.wakes, m.refusals,
+		m.plans, m.preemptions, m.victims, m.filterRuns, m.starts, m.extraDomains, m.cycles, m.gangRuns, m.evictions, m.unusedEvictions,
+		m.degradedNodes, m.reservations, m.wakes, m.refusals,
 	}
 }
 
