@@ -44,7 +44,7 @@ func TestDecode(t *testing.T) {
 				Conditions: []config.DegradedCondition{{Type: "GPUHealthy", Status: "False"}}, Labels: []string{"health=poor"}, Taints: []string{"slow"},
 			}
 		},
-		`{"awareNetworkTopology":true,"enablePreemption":null}`:                     func(*config.Args) {},
+		`{"awareNetworkTopology":true,"enablePreemption":null}`: func(*config.Args) {},
 		`{"awareNetworkTopology":false,"enablePreemption":false,"defaultTimeout":"90s","preemptionTimeout":"1m","maxGrace":"1h","starvationTimeout":"0s",
 		  "repairTimeout":"0s","defaultMatchPolicy":"only-waiting","controllerWorkers":4,"skipCheckScheduleCycle":true}`: func(a *config.Args) {
 			*a = config.Args{
@@ -86,8 +86,8 @@ func TestDecodeErrors(t *testing.T) {
 		`{"degraded":[]}`:          `CoschedulingArgs.degraded: [] is invalid; supported values: an object with the fields conditions`,
 		`{"degraded":{"conditions":[{"type":"GPUHealthy","status":"no"}]}}`: `CoschedulingArgs.degraded.conditions[0].status: "no" is invalid; ` +
 			`supported values: True, False, Unknown`,
-		`{"degraded":{"labels":["health"]}}`:      `CoschedulingArgs.degraded.labels: ["health"] is invalid; supported values: a list of labels`,
-		`{"degraded":{"taints":["a b"]}}`:         `CoschedulingArgs.degraded.taints: ["a b"] is invalid; supported values: a list of keys of taints`,
+		`{"degraded":{"labels":["health"]}}`:     `CoschedulingArgs.degraded.labels: ["health"] is invalid; supported values: a list of labels`,
+		`{"degraded":{"taints":["a b"]}}`:        `CoschedulingArgs.degraded.taints: ["a b"] is invalid; supported values: a list of keys of taints`,
 		`{"degraded":{"avoidAfterFault":"-1m"}}`: `CoschedulingArgs.degraded.avoidAfterFault: "-1m" is invalid; supported values: a duration ≥ 0`,
 		`{"starvationTimeout":"-1s"}`: `CoschedulingArgs.starvationTimeout: "-1s" is invalid; ` +
 			`supported values: a duration ≥ 0, such as 10m`,

@@ -146,9 +146,11 @@ func TestInvalidSparesAreNamed(t *testing.T) {
 func TestDegradedNodesAreUsedLast(t *testing.T) {
 	healthy := func(*v1.Node) {}
 	for name, degrade := range map[string]func(*v1.Node){
-		"condition": func(n *v1.Node) { n.Status.Conditions = []v1.NodeCondition{{Type: "GPUHealthy", Status: v1.ConditionFalse}} },
-		"label":     func(n *v1.Node) { n.Labels["health"] = "poor" },
-		"taint":     func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "slow", Effect: v1.TaintEffectPreferNoSchedule}} },
+		"condition": func(n *v1.Node) {
+			n.Status.Conditions = []v1.NodeCondition{{Type: "GPUHealthy", Status: v1.ConditionFalse}}
+		},
+		"label": func(n *v1.Node) { n.Labels["health"] = "poor" },
+		"taint": func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "slow", Effect: v1.TaintEffectPreferNoSchedule}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, spareCluster)
