@@ -238,8 +238,12 @@ func topologyText(t *ask.Topology, listed, wide bool) string {
 		add(&t.Branch)
 		domains.write(&out)
 	}
-	if len(t.Gangs) > 0 {
+	if len(t.Gangs)+t.Spare > 0 {
 		out.WriteByte('\n')
+	}
+	if t.Spare > 0 {
+		fmt.Fprintf(&out, "%s  spare: %s that new gangs leave unused (argument spares)\n", ask.SpareMark,
+			map[bool]string{true: "1 node", false: fmt.Sprint(t.Spare, " nodes")}[t.Spare == 1])
 	}
 	for i, g := range t.Gangs {
 		if i == maxRows && !wide {

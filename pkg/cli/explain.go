@@ -106,7 +106,8 @@ node. If members differ, a slot is for the largest member that fits a node at al
 that are cordoned or not ready are broken.
 
 In the picture each pod of a gang is a letter, each other pod #, a reserved slot x, a free slot
-a dot, and a node with none of these -. A broken node begins with !. Up to 200 nodes are drawn, with
+a dot, and a node with none of these -. A free slot is + on a node that new gangs leave unused
+(argument spares). A broken node begins with !. Up to 200 nodes are drawn, with
 -o wide all; with --layer the domains down to that layer are listed instead.` + askSource,
 		Example: `  kubectl muster topology --requests cpu=8,nvidia.com/gpu=8 --layer SpineLayer
   musterctl topology --for podgroup/training -n research

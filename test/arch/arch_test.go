@@ -119,7 +119,7 @@ var arrows = map[string][]string{
 		"pkg/kube/source",
 	},
 	"pkg/kube/place": {
-		"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/group",
+		"pkg/apis/config", "pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/group",
 		"pkg/kube/memo", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology",
 	},
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source", "pkg/quota", "pkg/topology"},

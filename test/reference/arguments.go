@@ -73,7 +73,10 @@ func decode(args map[string]any) (config.Args, error) {
 func decoderSays(name string) (string, error) {
 	_, err := decode(map[string]any{name: []any{}})
 	if err == nil {
-		return "", errors.New("CoschedulingArgs." + name + " takes a list")
+		_, err = decode(map[string]any{name: map[string]any{}})
+	}
+	if err == nil {
+		return "", errors.New("CoschedulingArgs." + name + " takes a list and an object")
 	}
 	_, legal, ok := strings.Cut(err.Error(), "is invalid; supported values: ")
 	if !ok {

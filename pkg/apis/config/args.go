@@ -4,6 +4,8 @@
 package config
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -37,6 +39,8 @@ const (
 //	starvationTimeout       10m             a duration ≥ 0; 0 means never
 //	repairTimeout           10m             a duration ≥ 0; 0 means that no capacity is held
 //	defaultMatchPolicy      once-satisfied  only-waiting, waiting-and-running, once-satisfied
+//	spares                  none            a list of objects with the fields layer, nodes, unlessPriority
+//	degraded                none            an object with the fields conditions, labels, taints, avoidAfterFault
 //	controllerWorkers       1               an integer ≥ 1
 //	skipCheckScheduleCycle  false           true, false; without effect
 type Args struct {
@@ -56,6 +60,10 @@ type Args struct {
 	RepairTimeout time.Duration
 	// DefaultMatchPolicy is the match policy of gangs without one.
 	DefaultMatchPolicy scheduling.MatchPolicy
+	// Spares are free nodes that new gangs leave unused, so that running gangs find capacity after a fault.
+	Spares Spares
+	// Degraded says which nodes a plan uses only if no other plan is as good by the topology constraints.
+	Degraded Degraded
 	// ControllerWorkers is the number of PodGroups whose status is updated at the same time.
 	ControllerWorkers int
 	// SkipCheckScheduleCycle is accepted so that Koordinator's configurations load.
@@ -89,6 +97,8 @@ func Decode(raw runtime.Object) (Args, error) {
 	wait, leave := metav1.Duration{Duration: a.DefaultTimeout}, metav1.Duration{Duration: a.PreemptionTimeout}
 	grace, starve := metav1.Duration{Duration: a.MaxGrace}, metav1.Duration{Duration: a.StarvationTimeout}
 	repair := metav1.Duration{Duration: a.RepairTimeout}
+	var spares []json.RawMessage
+	var degraded json.RawMessage
 	err := strictjson.Object(argsKind, unknown.Raw,
 		strictjson.Field{
 			Name: "apiVersion", Into: &apiVersion, Legal: argsAPIVersion,
@@ -124,13 +134,20 @@ func Decode(raw runtime.Object) (Args, error) {
 			Name: "defaultMatchPolicy", Into: &a.DefaultMatchPolicy, Legal: "only-waiting, waiting-and-running, once-satisfied",
 			Check: func() bool { return slices.Contains(scheduling.MatchPolicies(), a.DefaultMatchPolicy) },
 		},
+		strictjson.Field{Name: "spares", Into: &spares, Legal: "a list of objects with the fields layer, nodes, unlessPriority"},
+		strictjson.Field{
+			Name: "degraded", Into: &degraded, Legal: degradedLegal, Check: func() bool { return degraded[0] == '{' },
+		},
 		strictjson.Field{
 			Name: "controllerWorkers", Into: &a.ControllerWorkers, Legal: "an integer ≥ 1",
 			Check: func() bool { return a.ControllerWorkers >= 1 },
 		},
 		strictjson.Field{Name: "skipCheckScheduleCycle", Into: &a.SkipCheckScheduleCycle, Legal: "true, false"},
 	)
-	if err != nil {
+	var wrong [2]error
+	a.Spares, wrong[0] = decodeSpares(spares)
+	a.Degraded, wrong[1] = decodeDegraded(degraded)
+	if err = errors.Join(err, wrong[0], wrong[1]); err != nil {
 		return Args{}, err
 	}
 	a.DefaultTimeout = wait.Duration

@@ -33,7 +33,18 @@ func TestDecode(t *testing.T) {
 	for raw, change := range map[string]func(*config.Args){
 		`{}`: func(*config.Args) {},
 		`{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"CoschedulingArgs"}`: func(*config.Args) {},
-		`{"awareNetworkTopology":true,"enablePreemption":null}`:                     func(*config.Args) {},
+		`{"spares":[{"layer":"BlockLayer","nodes":1},{"layer":"SpineLayer","nodes":2,"unlessPriority":5}]}`: func(a *config.Args) {
+			a.Spares = config.Spares{{Layer: "BlockLayer", Nodes: 1}, {Layer: "SpineLayer", Nodes: 2, UnlessPriority: new(int32(5))}}
+		},
+		`{"degraded":{}}`: func(a *config.Args) { a.Degraded.AvoidAfterFault.Duration = 10 * time.Minute },
+		`{"degraded":{"conditions":[{"type":"GPUHealthy","status":"False"}],"labels":["health=poor"],"taints":["slow"],"avoidAfterFault":"0s"}}`: func(
+			a *config.Args,
+		) {
+			a.Degraded = config.Degraded{
+				Conditions: []config.DegradedCondition{{Type: "GPUHealthy", Status: "False"}}, Labels: []string{"health=poor"}, Taints: []string{"slow"},
+			}
+		},
+		`{"awareNetworkTopology":true,"enablePreemption":null}`: func(*config.Args) {},
 		`{"awareNetworkTopology":false,"enablePreemption":false,"defaultTimeout":"90s","preemptionTimeout":"1m","maxGrace":"1h","starvationTimeout":"0s",
 		  "repairTimeout":"0s","defaultMatchPolicy":"only-waiting","controllerWorkers":4,"skipCheckScheduleCycle":true}`: func(a *config.Args) {
 			*a = config.Args{
@@ -57,7 +68,7 @@ func TestDecodeErrors(t *testing.T) {
 			`invalid; supported values: kubescheduler.config.k8s.io/v1`,
 		`{"enablePremption":true}`: `CoschedulingArgs.enablePremption: unknown field; ` +
 			`supported values: apiVersion, kind, awareNetworkTopology, enablePreemption, defaultTimeout, preemptionTimeout, maxGrace, ` +
-			`starvationTimeout, repairTimeout, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
+			`starvationTimeout, repairTimeout, defaultMatchPolicy, spares, degraded, controllerWorkers, skipCheckScheduleCycle`,
 		`{"enablePreemption":true,"enablePreemption":false}`: `CoschedulingArgs: duplicate field "enablePreemption"; ` +
 			`supported values: each field once`,
 		`{"enablePreemption":"yes"}`:  `CoschedulingArgs.enablePreemption: "yes" is invalid; supported values: true, false`,
@@ -66,6 +77,18 @@ func TestDecodeErrors(t *testing.T) {
 		`{"preemptionTimeout":"-1s"}`: `CoschedulingArgs.preemptionTimeout: "-1s" is invalid`,
 		`{"maxGrace":"0s"}`:           `CoschedulingArgs.maxGrace: "0s" is invalid; supported values: a duration > 0, such as 600s`,
 		`{"repairTimeout":"-1s"}`:     `CoschedulingArgs.repairTimeout: "-1s" is invalid; supported values: a duration ≥ 0, such as 10m`,
+		`{"spares":[{"layer":"","nodes":-1,"spread":1}]}`: `CoschedulingArgs.spares[0].layer: "" is invalid; ` +
+			"supported values: a layer of the ClusterNetworkTopology\n" +
+			"CoschedulingArgs.spares[0].nodes: -1 is invalid; supported values: an integer ≥ 0\n" +
+			`CoschedulingArgs.spares[0].spread: unknown field; supported values: layer, nodes, unlessPriority`,
+		`{"spares":[{"nodes":1}]}`: `CoschedulingArgs.spares[0].layer: missing`,
+		`{"spares":{}}`:            `CoschedulingArgs.spares: {} is invalid; supported values: a list of objects`,
+		`{"degraded":[]}`:          `CoschedulingArgs.degraded: [] is invalid; supported values: an object with the fields conditions`,
+		`{"degraded":{"conditions":[{"type":"GPUHealthy","status":"no"}]}}`: `CoschedulingArgs.degraded.conditions[0].status: "no" is invalid; ` +
+			`supported values: True, False, Unknown`,
+		`{"degraded":{"labels":["health"]}}`:     `CoschedulingArgs.degraded.labels: ["health"] is invalid; supported values: a list of labels`,
+		`{"degraded":{"taints":["a b"]}}`:        `CoschedulingArgs.degraded.taints: ["a b"] is invalid; supported values: a list of keys of taints`,
+		`{"degraded":{"avoidAfterFault":"-1m"}}`: `CoschedulingArgs.degraded.avoidAfterFault: "-1m" is invalid; supported values: a duration ≥ 0`,
 		`{"starvationTimeout":"-1s"}`: `CoschedulingArgs.starvationTimeout: "-1s" is invalid; ` +
 			`supported values: a duration ≥ 0, such as 10m`,
 		`{"defaultMatchPolicy":"once"}`: `CoschedulingArgs.defaultMatchPolicy: "once" is invalid; ` +

@@ -9,6 +9,7 @@ import (
 // live are the arguments that a running scheduler applies when its configuration changes.
 var live = []string{
 	"enablePreemption", "defaultTimeout", "preemptionTimeout", "maxGrace", "starvationTimeout", "repairTimeout", "defaultMatchPolicy",
+	"spares", "degraded",
 	"skipCheckScheduleCycle", // it has no effect, so it needs no restart
 }
 
@@ -20,7 +21,7 @@ func IsLive(name string) bool { return slices.Contains(live, name) }
 func (a Args) Take(others Args) (now Args, changed, stay []string) {
 	into, from := reflect.ValueOf(&a).Elem(), reflect.ValueOf(others)
 	for i := range from.NumField() {
-		if into.Field(i).Equal(from.Field(i)) {
+		if reflect.DeepEqual(into.Field(i).Interface(), from.Field(i).Interface()) {
 			continue
 		}
 		name := Name(from.Type().Field(i).Name)

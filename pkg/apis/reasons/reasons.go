@@ -33,6 +33,7 @@ const (
 	InvalidSpec    = "InvalidSpec"
 	NotUsed        = "NotUsed"
 	TooManyDomains = "TooManyDomains"
+	InvalidSpares  = "InvalidSpares"
 
 	// Of events of the scheduler about what users wrote.
 

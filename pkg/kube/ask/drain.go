@@ -201,7 +201,7 @@ func (v *View) emptied(tree *topology.Tree, d topology.ID) *emptied {
 	for _, pod := range v.Pods() {
 		switch {
 		case !l.inside[pod.Spec.NodeName] || convert.Finished(pod):
-		case onEveryNode(pod):
+		case convert.OnEveryNode(pod):
 			l.stay++
 		default:
 			l.pods = append(l.pods, pod)

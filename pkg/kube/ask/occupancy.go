@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -70,7 +71,7 @@ func (v *View) Occupancy(ctx context.Context) (*Occupancy, error) {
 				if _, listed := count[ref]; listed {
 					count[ref]++
 				}
-			case !onEveryNode(pod):
+			case !convert.OnEveryNode(pod):
 				all[NodePods{Phase: does}]++
 			}
 		}

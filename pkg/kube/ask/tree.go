@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -73,7 +74,7 @@ type Topology struct {
 	// Gangs are the running gangs, with their letters in the picture.
 	Gangs      []Letter `json:"gangs,omitempty"`
 	Unlabelled []string `json:"unlabelled,omitempty"` // nodes without a name at some layer
-	Problem    string   `json:"problem,omitempty"`    // with the ClusterNetworkTopology
+	Problem    string   `json:"problem,omitempty"`    // with the ClusterNetworkTopology, or with the argument spares
 
 	tree     *topology.Tree
 	marks    []picture.Marks
@@ -83,13 +84,15 @@ type Topology struct {
 // Branch is a domain, and the domains below. Slots are free, used by running pods, or reserved for waiting members. A broken node
 // (cordoned or not ready) has none of these.
 type Branch struct {
-	Layer    string   `json:"layer"`
-	Path     string   `json:"path"` // "" is the whole cluster
-	Nodes    int      `json:"nodes"`
-	Broken   int      `json:"broken"` // nodes
-	Free     int      `json:"free"`
-	Used     int      `json:"used"`
-	Reserved int      `json:"reserved"`
+	Layer    string `json:"layer"`
+	Path     string `json:"path"` // "" is the whole cluster
+	Nodes    int    `json:"nodes"`
+	Broken   int    `json:"broken"` // nodes
+	Free     int    `json:"free"`
+	Used     int    `json:"used"`
+	Reserved int    `json:"reserved"`
+	// Spare is the number of nodes that new gangs leave unused by the argument spares. Their slots count as free.
+	Spare    int      `json:"spare,omitempty"`
 	Children []Branch `json:"children,omitempty"`
 }
 
@@ -100,8 +103,8 @@ type Letter struct {
 	Pods   int    `json:"pods"`
 }
 
-// Picture draws the nodes: a letter for each pod of a gang, # for a pod without a gang, x for a reserved slot, . for a free slot, !
-// before a broken node, - for an empty node without free slots.
+// Picture draws the nodes: a letter for each pod of a gang, # for a pod without a gang, x for a reserved slot, . for a free slot,
+// SpareMark for a free slot of a spare node, ! before a broken node, - for an empty node without free slots.
 func (t *Topology) Picture() string { return picture.Draw(t.tree, t.marks) }
 
 // Layers returns the names of the layers, from the top down.
@@ -136,10 +139,13 @@ const (
 	reserved = picture.Placed
 )
 
+// SpareMark is the mark of a free slot on a spare node.
+const SpareMark = "+"
+
 // leaf is the state of one node.
 type leaf struct {
 	free, used, reserved int
-	broken               bool
+	broken, spare        bool
 	marks                picture.Marks
 }
 
@@ -153,6 +159,7 @@ func (v *View) Topology(ctx context.Context, want SlotSize) (*Topology, error) {
 			out.Problem += " that you may list"
 		}
 	}
+	out.Problem = cmp.Or(out.Problem, v.Shared().SpareProblems())
 	leaves := make([]leaf, net.Tree.NumNodes())
 	var pods []*v1.Pod
 	switch {
@@ -168,7 +175,9 @@ func (v *View) Topology(ctx context.Context, want SlotSize) (*Topology, error) {
 	case len(want.Requests) > 0:
 		pods, out.For = []*v1.Pod{v.template(want.Requests)}, "pods that request "+wordsOf(want.Requests)
 	}
-	nodes, err := v.infos(ctx, net.Tree, v.Profile(v.ProfileNames()[0]))
+	name := v.ProfileNames()[0]
+	first := v.Shared().Profile(name)
+	nodes, err := v.infos(ctx, net.Tree, v.Profile(name))
 	if err != nil {
 		return nil, err
 	}
@@ -185,9 +194,14 @@ func (v *View) Topology(ctx context.Context, want SlotSize) (*Topology, error) {
 	} else if err := v.countSlots(ctx, net.Tree, pods, leaves); err != nil {
 		return nil, err
 	}
+	spare := first.Spares(net, nodes, func(i int) bool { return leaves[i].reserved > 0 })
 	for i := range leaves {
 		l := &leaves[i]
-		l.marks = slices.Concat(l.marks, slices.Repeat(picture.Marks{reserved}, l.reserved), slices.Repeat(picture.Marks{picture.Free}, l.free))
+		free := picture.Marks{picture.Free}
+		if l.spare = spare[i]; l.spare {
+			free = picture.Marks{SpareMark}
+		}
+		l.marks = slices.Concat(l.marks, slices.Repeat(picture.Marks{reserved}, l.reserved), slices.Repeat(free, l.free))
 		if l.broken {
 			l.marks = slices.Concat(picture.Marks{broken}, l.marks)
 		}
@@ -308,7 +322,7 @@ func (v *View) leaf(n fwk.NodeInfo, letters map[gang.Ref]string) leaf {
 		switch ref := source.GangOf(pod); {
 		case !ref.IsZero():
 			l.marks = append(l.marks, letters[ref])
-		case !onEveryNode(pod):
+		case !convert.OnEveryNode(pod):
 			l.marks = append(l.marks, picture.Taken)
 		}
 	}
@@ -375,17 +389,7 @@ func (v *View) reservedOn(n fwk.NodeInfo, pod *v1.Pod) (all fit.Pods) {
 
 // isBroken says whether a node is cordoned or not ready, so that it takes no new pod.
 func isBroken(n *v1.Node) bool {
-	if n.Spec.Unschedulable {
-		return true
-	}
-	notReady := func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status != v1.ConditionTrue }
-	return slices.ContainsFunc(n.Status.Conditions, notReady)
-}
-
-// onEveryNode reports whether a pod belongs to a DaemonSet, or to the node itself.
-func onEveryNode(pod *v1.Pod) bool {
-	o := metav1.GetControllerOf(pod)
-	return o != nil && (o.Kind == "DaemonSet" || o.Kind == "Node")
+	return n.Spec.Unschedulable || !convert.Ready(n)
 }
 
 // unlabelled reports whether a domain of the node has no name.
@@ -410,6 +414,9 @@ func branch(tree *topology.Tree, d topology.ID, leaves []leaf) Branch {
 		if leaves[i].broken {
 			b.Broken = 1
 		}
+		if leaves[i].spare {
+			b.Spare = 1
+		}
 		return b
 	}
 	for k := range tree.Children(d) {
@@ -419,6 +426,7 @@ func branch(tree *topology.Tree, d topology.ID, leaves []leaf) Branch {
 		b.Free += c.Free
 		b.Used += c.Used
 		b.Reserved += c.Reserved
+		b.Spare += c.Spare
 		b.Children = append(b.Children, c)
 	}
 	return b

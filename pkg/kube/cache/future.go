@@ -104,10 +104,29 @@ func (c *Cache) TakeAbsent(scheduler string, gone func(pod string, uid types.UID
 	return taken
 }
 
-// noteMissing makes a stand-in for a lost member of an incomplete gang, for which a node is to be reserved. It drops the stand-ins that are
-// not needed any more. c.mu is locked.
+// Faults returns the nodes of members that the gangs of a group have lost while they were incomplete, with the time of the last loss.
+func (c *Cache) Faults(group gang.Ref) map[string]time.Time {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	all := map[string]time.Time{}
+	for _, ref := range c.book.GroupOfGang(group) {
+		if r := c.gangs[ref]; r != nil {
+			maps.Copy(all, r.faults)
+		}
+	}
+	return all
+}
+
+// noteMissing records the node of a lost member of an incomplete gang, and makes a stand-in for the member, for which a node is to be
+// reserved. It drops the stand-ins that are not needed any more. c.mu is locked.
 func (c *Cache) noteMissing(r *record, lost *v1.Pod) {
 	missing := c.book.Missing(r.Ref)
+	if missing > 0 {
+		if r.faults == nil {
+			r.faults = map[string]time.Time{}
+		}
+		r.faults[lost.Spec.NodeName] = c.Clock.Now()
+	}
 	if missing > 0 && c.Repair > 0 && c.open.Load() && c.servesGang(r) {
 		c.addLost(r, group.Lost(lost, ""))
 		c.absent = append(c.absent, Absent{c.book.GroupOfGang(r.Ref)[0], lost.Spec.SchedulerName, c.Clock.Now().Add(c.Repair)})

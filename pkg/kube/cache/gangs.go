@@ -30,9 +30,10 @@ type record struct {
 	earlier   map[types.UID]bool // members that were created for an earlier leader
 	foreign   bool               // another scheduler schedules the member that was added or updated last
 	jobs      map[source.OwnerKey]bool
-	owner     source.OwnerKey // the object that may declare something about the gang, or zero
-	published map[string]bool // published notes
-	lastLoss  time.Time       // when a bound member was last deleted or finished
+	owner     source.OwnerKey      // the object that may declare something about the gang, or zero
+	published map[string]bool      // published notes
+	faults    map[string]time.Time // by node, when it last ran a member that the incomplete gang has lost
+	lastLoss  time.Time            // when a bound member was last deleted or finished
 }
 
 // record returns the record of a gang, and creates it if it does not exist. c.mu is locked.

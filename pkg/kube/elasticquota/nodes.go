@@ -23,7 +23,7 @@ func (n *nodes) set(node *v1.Node) bool {
 	}
 	previous, known := n.byName[node.Name]
 	var current quota.List
-	if ready(node) {
+	if convert.Ready(node) {
 		current = convert.Amounts(node.Status.Allocatable)
 	}
 	if known && maps.Equal(previous, current) && (previous == nil) == (current == nil) {
@@ -45,16 +45,6 @@ func (n *nodes) add(l quota.List, times int64) {
 	for name, amount := range l {
 		n.sum[name] += times * amount
 	}
-}
-
-// ready returns whether a node has the condition Ready, or no such condition, as nodes that are read from files.
-func ready(node *v1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == v1.NodeReady {
-			return c.Status == v1.ConditionTrue
-		}
-	}
-	return true
 }
 
 func (r *Manager) setNode(node *v1.Node) {

@@ -31,8 +31,9 @@ func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 		return found, nil, nil
 	}
 	plugins, everywhere := a.unschedulablePlugins()
+	diagnosis := diagnose(a.Nodes, counts).withLimits(a.limited, counts).withSpares(a.spares)
 	return Outcome{}, &Refusal{
-		Plan: refusal, Diagnosis: a.withShortages(diagnose(a.Nodes, counts).withLimits(a.limited, counts), refusal), Avoided: a.avoided(),
+		Plan: refusal, Diagnosis: a.withShortages(diagnosis, refusal), Avoided: a.avoided(),
 		Plugins: plugins, Everywhere: everywhere,
 	}, nil
 }
@@ -118,6 +119,7 @@ func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 			a.kinds[k].slots[i] = a.limited.allow(i, k, nil, a.kinds[k].slots[i])
 		}
 	}
+	a.keepSpares()
 	a.World.Free, a.counts = a.least(), counts
 	a.counted, a.answers, a.sum = true, &answers{}, offer.Sum(tree, a.World.Free)
 	return counts, nil
@@ -138,6 +140,9 @@ func (a *Attempt) preferClaimLayer() {
 func (a *Attempt) Lacks(node int) (all []string) {
 	for _, c := range a.counts {
 		all = append(all, c.Why(node).All()...)
+	}
+	if a.isSpare(node) {
+		all = append(all, spareReason)
 	}
 	if why := a.reservedFor[node]; why != "" {
 		all = append(all, "node(s) are in a domain with "+why)

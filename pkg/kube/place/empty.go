@@ -131,7 +131,7 @@ func (a *Attempt) withEmptyNodes(ctx context.Context, kinds []kind) (*Attempt, i
 	b := *a
 	var changes int
 	b.Nodes, changes = empty.update(a.Net.Tree, a.allNodes)
-	b.excluded = false
+	b.excluded, b.spares = false, nil
 	b.beside = nil
 	b.besideSurplus = nil
 	b.limited = activeLimits{}

@@ -244,7 +244,7 @@ func (a *Attempt) OnlyLimitsPreventPlan(ctx context.Context) bool {
 		return false
 	}
 	b := *a
-	b.Nodes = a.allNodes
+	b.Nodes, b.spares = a.allNodes, nil
 	b.kinds = slices.Clone(a.kinds)
 	b.limited = activeLimits{}
 	b.ignoreLimits = true

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// setPenalties sets each kind's penalties of nodes: for preferred affinity and PreferNoSchedule taints. All pods of the snapshot count,
-// even victims. Pending members and reservations do not count.
+// setPenalties sets each kind's penalties of nodes: for preferred affinity, PreferNoSchedule taints and degraded nodes. All pods of the
+// snapshot count, even victims. Pending members and reservations do not count.
 func (a *Attempt) setPenalties(ctx context.Context) error {
 	nodes, err := a.profile.SnapshotSharedLister().NodeInfos().HavePodsWithAffinityList()
 	if err != nil {
@@ -21,11 +21,14 @@ func (a *Attempt) setPenalties(ctx context.Context) error {
 			return err
 		}
 		a.kinds[k].penalty = penalty
+	}
+	a.chargeDegraded()
+	for _, k := range a.kinds {
 		if a.World.Penalty == nil {
-			a.World.Penalty = slices.Clone(penalty)
+			a.World.Penalty = slices.Clone(k.penalty)
 			continue
 		}
-		for i, n := range penalty {
+		for i, n := range k.penalty {
 			a.World.Penalty[i] += n // the sum only guides the search for victims; plans use the penalties of each kind
 		}
 	}

@@ -20,6 +20,8 @@
 //	pin.go         running members in a domain that is too small
 //	penalty.go     penalties of soft preferences
 //	class.go       groups with equal requests
+//	spares.go      nodes that new gangs leave unused
+//	degraded.go    nodes that plans use last
 //	layout.go      the snapshot's nodes in the tree
 //
 // Invariant: an attempt is a value. It changes nothing but its own fields and the memories of its Planner.
@@ -33,6 +35,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
@@ -57,6 +60,8 @@ type Planner struct {
 	// MayEvict returns a function that returns whether quotas allow the eviction of a pod for the group. lower says that the pod has a lower
 	// priority. MayEvict may be nil, and may return nil if quotas do not apply. Set it before the first attempt.
 	MayEvict func(*cache.Group) func(pod *v1.Pod, lower bool) bool
+	// Args returns the current arguments of the profile. Set it before the first attempt if they are not the zero value.
+	Args func() *config.Args
 }
 
 // NewPlanner returns the planner of a profile. The ledgers restrict the capacity of nodes in addition to the profile's Filters.
@@ -64,6 +69,7 @@ func NewPlanner(profile framework.Framework, c *cache.Cache, ledgers ...fit.Ledg
 	return &Planner{
 		profile: profile, cache: c, memory: fit.NewMemory(profile), ledgers: ledgers,
 		emptyNodes: emptyNodes{memory: fit.NewMemory(profile), outcomes: memo.Memo[string, int, emptyOutcome]{Most: mostOutcomes}},
+		Args:       func() *config.Args { return &config.Args{} },
 	}
 }
 
@@ -120,6 +126,7 @@ type Attempt struct {
 	counted         bool
 	counts          []fit.Counts // by kind
 	limited         activeLimits
+	spares          []bool               // by node index, excluded spare nodes; nil if none were sought
 	ignoreLimits    bool                 // limits are ignored
 	trialPlugins    []string             // plugins that rejected members in a trial
 	beside          map[int]fit.Pods     // by node index, planned and nominated pods that the snapshot lacks; see podsBeside

@@ -1,11 +1,18 @@
 package plugin
 
 import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 )
 
@@ -25,11 +32,32 @@ func (s *Shared) Configure(profile string, args config.Args) (changed, stay []st
 	if p.first {
 		s.Cache.Configure(gangLimits(current))
 	}
-	if current.EnablePreemption && !old.EnablePreemption { // unschedulable groups may evict now
+	spares := slices.Contains(changed, "spares") || slices.Contains(changed, "degraded")
+	if current.EnablePreemption && !old.EnablePreemption || spares { // unschedulable groups may evict, or use more nodes now
 		s.retry(s.retries.Leaders())
+	}
+	if spares {
+		s.teller.Topology()
 	}
 	klog.Background().Info("Arguments have changed", "profile", profile, "arguments", changed)
 	return changed, stay
+}
+
+// SpareProblems returns the entries of the profiles' argument spares that have no effect with the topology, as text; "" if there are none.
+func (s *Shared) SpareProblems() string {
+	var problems []string
+	for _, name := range slices.Sorted(maps.Keys(s.profiles)) {
+		problem := place.SpareProblems(s.Cache.Topology().Tree, s.profiles[name].args.Load().Spares)
+		if problem != "" && !slices.Contains(problems, problem) {
+			problems = append(problems, problem)
+		}
+	}
+	return strings.Join(problems, "; ")
+}
+
+// Spares returns, by node index, which nodes gangs of the lowest priority leave unused. nodes and used are as in place.Planner.Spares.
+func (p *Plugin) Spares(net *cache.Topology, nodes []fwk.NodeInfo, used func(node int) bool) []bool {
+	return p.planner.Spares(net.Tree, nodes, math.MinInt32, used)
 }
 
 // gangLimits returns the arguments that are limits of all gangs.

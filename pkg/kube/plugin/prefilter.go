@@ -234,6 +234,7 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) out
 		p.Meter.TriedAgain(true)
 	}
 	p.Meter.Placed(a, found.Places, spread)
+	p.Meter.UsesDegraded(a, found.Places)
 	current, future := a.Split(found.Places)
 	p.Cache.Handle(gang.Planned{Group: a.Group.Key, Places: current, Future: future, InOrder: found.InOrder || a.Ordered()})
 	p.forgetRefusal(a.Group.Key)
@@ -296,6 +297,7 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 			}
 			p.victims.Forget(a.Group.Key)
 			p.Meter.Taken(a.Group.Key)
+			p.Meter.UsesDegraded(a, a.Reserved(turn))
 			p.Cache.Handle(gang.Confirmed{Group: a.Group.Key, Turn: turn})
 			if why := p.allocateShared(ctx, pod, a, a.Reserved(turn)); why != "" {
 				return &delayed{why}

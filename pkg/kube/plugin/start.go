@@ -30,7 +30,7 @@ func New(s *Shared, profile Profile) *Plugin {
 		Clock: p.options.Clock, Ended: profile.Ended, Writers: p.options.Writers, Limits: p.evictionLimits,
 		Quotas: quotaChecks{p.quotas},
 	})
-	p.planner.MayEvict = p.Preemptor.QuotaCheck
+	p.planner.MayEvict, p.planner.Args = p.Preemptor.QuotaCheck, p.args.Load
 	s.profiles[name] = p
 	s.resumeFuncs = append(s.resumeFuncs, p.Preemptor.Resume)
 	return p
@@ -75,6 +75,7 @@ func Start(ctx context.Context, o Options, rooms Rooms, args config.Args, h fwk.
 	}
 	s.teller = status.NewReporter(s.Writer, h.EventRecorder(), status.ReporterOptions{
 		Clock: o.Clock, Settle: o.Settle, Busy: o.Busy, Topology: o.TopologyManager == nil || *o.TopologyManager, Unread: o.NoGangStatus,
+		SpareProblems: s.SpareProblems,
 	})
 	s.Cache = cache.New(cache.Options{
 		Aware: args.AwareNetworkTopology, Limits: gangLimits(args), Clock: o.Clock, Leading: o.Leading, Do: s.carryOut,

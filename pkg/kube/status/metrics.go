@@ -38,6 +38,7 @@ type Meter struct {
 	gangRuns        *prometheus.HistogramVec
 	evictions       *prometheus.CounterVec
 	unusedEvictions prometheus.Counter
+	degradedNodes   prometheus.Counter
 	reservations    *prometheus.HistogramVec
 	wakes           *prometheus.CounterVec
 	refusals        *prometheus.CounterVec
@@ -155,6 +156,7 @@ func NewMeter(now clock.PassiveClock) *Meter {
 		evictions: counters("muster_evictions_total",
 			"Evicted pods by cause: for a gang, for a pod without a gang (pod), together with their own gang (whole), "+
 				"or because their quota borrowed for too long (quota).", "cause"),
+		degradedNodes:   counter("muster_degraded_nodes_used_total", "Degraded nodes that plans of gangs use."),
 		unusedEvictions: counter("muster_evictions_unused_total", "Pods evicted from nodes that the preemptor then did not use."),
 		reservations: histogram("muster_reservation_duration_seconds",
 			"Seconds for which nodes were reserved while victims terminated, by result: taken (the gang used the nodes) or given_up.",
@@ -241,7 +243,7 @@ func (m *Meter) SetSources(c *cache.Cache, filterRuns func() int64, nodeOf NodeO
 func (m *Meter) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.plans, m.preemptions, m.victims, m.filterRuns, m.starts, m.extraDomains, m.cycles, m.gangRuns, m.evictions, m.unusedEvictions,
-		m.reservations, m.wakes, m.refusals,
+		m.degradedNodes, m.reservations, m.wakes, m.refusals,
 	}
 }
 
@@ -419,6 +421,11 @@ func (m *Meter) Placed(a *place.Attempt, places []gang.Assignment, spread []plac
 	}
 	m.mu.Unlock()
 	m.updateLargest(a, places)
+}
+
+// UsesDegraded counts the degraded nodes that an attempt's members get.
+func (m *Meter) UsesDegraded(a *place.Attempt, places []gang.Assignment) {
+	m.degradedNodes.Add(float64(a.DegradedNodes(places)))
 }
 
 // Refused counts an attempt without a plan, by the plugins that rejected nodes. refusal is nil if a plugin has failed.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/clock"
 
@@ -45,12 +46,17 @@ type ReporterOptions struct {
 	Busy func() bool
 	// Topology says that Muster writes the status of the ClusterNetworkTopology.
 	Topology bool
+	// SpareProblems returns the entries of the argument spares that have no effect with the topology, as text; "" if there are none.
+	SpareProblems func() string
 	// Unread says that the status of gangs has no reader: it is not written, and no events are recorded for it.
 	Unread bool
 }
 
 // NewReporter returns a Reporter. The caller must call SetCache before any other method.
 func NewReporter(w *Writer, r events.EventRecorder, o ReporterOptions) *Reporter {
+	if o.SpareProblems == nil {
+		o.SpareProblems = func() string { return "" }
+	}
 	return &Reporter{Writer: w, recorder: r, options: o, memory: newMemory(), turns: newTurns()}
 }
 
@@ -374,16 +380,25 @@ func (t *Reporter) writeTopology(ctx context.Context) error {
 	if err := t.writeUnused(ctx); err != nil {
 		return err
 	}
-	topology := t.cache.Topology()
-	if topology.Object == nil {
+	net, now := t.cache.Topology(), metav1.NewTime(t.options.Clock.Now())
+	spares := t.options.SpareProblems()
+	sparesAreNews := t.memory.isNews("spares", spares) && spares != ""
+	if sparesAreNews {
+		klog.FromContext(ctx).Info("Entries of the argument spares have no effect", "problem", spares)
+	}
+	if net.Object == nil {
 		t.memory.forget("topology")
 		return nil
 	}
-	status := Topology(topology.Object, topology.Tree, topology.Problem, metav1.NewTime(t.options.Clock.Now()))
-	if topology.Problem != "" && t.memory.isNews("topology", topology.Problem) {
-		t.Note(topologyNote(topology.Object, reasons.InvalidSpec, topology.Problem))
+	status := Topology(net.Object, net.Tree, net.Problem, now)
+	setSpares(&status.Conditions, net.Object.Generation, spares, now)
+	if net.Problem != "" && t.memory.isNews("topology", net.Problem) {
+		t.Note(topologyNote(net.Object, reasons.InvalidSpec, net.Problem))
 	}
-	return t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, topology.Object, topology.Object.Status, status)
+	if sparesAreNews {
+		t.Note(topologyNote(net.Object, reasons.InvalidSpares, spares))
+	}
+	return t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, net.Object, net.Object.Status, status)
 }
 
 // writeUnused writes into the status of each ClusterNetworkTopology with another name that it has no effect.

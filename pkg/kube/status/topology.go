@@ -15,10 +15,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Types of the ClusterNetworkTopology's conditions. Truncated exists while not all domains are listed.
+// Types of the ClusterNetworkTopology's conditions. Truncated exists while not all domains are listed, and SparesInvalid while entries of
+// the argument spares have no effect with the topology.
 const (
-	Ready     = "Ready"
-	Truncated = "Truncated"
+	Ready         = "Ready"
+	Truncated     = "Truncated"
+	SparesInvalid = "SparesInvalid"
 )
 
 // maxListedBytes bounds the list of domains, in bytes. etcd takes 1.5 MiB, including the spec and what tools write.
@@ -32,6 +34,7 @@ func ReportsUserError(reason string) bool {
 	return slices.Contains([]string{
 		reasons.InvalidAnnotation, reasons.InvalidTopologyIndex, reasons.TwoGangs, reasons.UnknownKey, reasons.TierMissing, reasons.TierTooHigh,
 		reasons.TierIsNode, reasons.LeaderFirst, reasons.QuotaNotFound, reasons.QuotaNotUsable, reasons.InvalidSpec, reasons.NotUsed,
+		reasons.InvalidSpares,
 	}, reason)
 }
 
@@ -61,6 +64,18 @@ func Topology(
 		ObservedGeneration: object.Generation, LastTransitionTime: now,
 	})
 	return out
+}
+
+// setSpares sets or removes the condition SparesInvalid. problem is as in ReporterOptions.SpareProblems.
+func setSpares(conditions *[]metav1.Condition, generation int64, problem string, now metav1.Time) {
+	if problem == "" {
+		meta.RemoveStatusCondition(conditions, SparesInvalid)
+		return
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type: SparesInvalid, Status: metav1.ConditionTrue, Reason: reasons.InvalidSpares, Message: Clip(problem),
+		ObservedGeneration: generation, LastTransitionTime: now,
+	})
 }
 
 // truncatedMessage says which layers are not listed, with their numbers of domains.
