@@ -62,6 +62,9 @@ func (w *world) half(name string) bool {
 func (w *world) forgetHalves() {
 	awaited := map[string]bool{} // by node
 	for _, p := range w.pods {
+		if foreign(p) { // its nomination says nothing about Muster's victims (world 791681)
+			continue
+		}
 		if node := p.Status.NominatedNodeName; node != "" && p.Spec.NodeName == "" && (w.members[p.Name] == "" || w.placeOf(p) == node) {
 			awaited[node] = true
 		}
