@@ -120,7 +120,7 @@ func (c *Cache) noteMissing(r *record, lost *v1.Pod, gone bool) (effects []gang.
 func (c *Cache) noteLostOn(node string) (effects []gang.Effect) {
 	for _, key := range slices.SortedFunc(maps.Keys(c.onNode[node]), topology.CompareNames) {
 		pod := c.pods[key]
-		if r := c.gangs[source.GangOf(pod)]; r != nil && pod.DeletionTimestamp != nil && !convert.Finished(pod) {
+		if r := c.gangs[source.GangOf(pod)]; r != nil && convert.Terminating(pod) {
 			effects = append(effects, c.noteMissing(r, pod, false)...)
 			effects = append(effects, gang.Effect{Verb: gang.Report, Gang: r.Ref})
 		}

@@ -216,10 +216,10 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	}
 	effects = append(effects, c.handleLeader(r, pod, moved)...)
 	effects = append(effects, c.applyPod(pod, ref)...)
+	if convert.Terminating(pod) && !c.isReady(pod.Spec.NodeName) {
+		effects = append(effects, c.noteMissing(r, pod, false)...)
+	}
 	if !convert.Finished(pod) {
-		if pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && !c.isReady(pod.Spec.NodeName) {
-			effects = append(effects, c.noteMissing(r, pod, false)...)
-		}
 		effects = append(effects, c.clearStaleNomination(pod)...)
 	}
 	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})

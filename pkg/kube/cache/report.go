@@ -190,13 +190,14 @@ var recreatesLate = []string{"StatefulSet", "LeaderWorkerSet"}
 // stuckMembers returns the Stuck members of a gang. Deleted nodes and nodes with the taint out-of-service are left out: Kubernetes deletes
 // their pods. c.mu is locked.
 func (c *Cache) stuckMembers(r *record) (all []StuckMember) {
-	for _, pod := range r.members(func(p *v1.Pod) bool { return p.DeletionTimestamp != nil && p.Spec.NodeName != "" }) {
-		node, owner := c.nodes[pod.Spec.NodeName], metav1.GetControllerOf(pod)
-		if owner == nil || !slices.Contains(recreatesLate, owner.Kind) || node == nil || c.isReady(node.Name) || isOutOfService(node) {
-			continue
+	for _, pod := range r.Pods {
+		node, owner := c.nodes[pod.Spec.NodeName], metav1.GetControllerOfNoCopy(pod)
+		if owner != nil && slices.Contains(recreatesLate, owner.Kind) && convert.Terminating(pod) &&
+			node != nil && !c.isReady(node.Name) && !isOutOfService(node) {
+			all = append(all, StuckMember{Pod: pod.Name, Node: node.Name, Owner: owner.Kind})
 		}
-		all = append(all, StuckMember{Pod: pod.Name, Node: pod.Spec.NodeName, Owner: owner.Kind})
 	}
+	slices.SortFunc(all, func(x, y StuckMember) int { return topology.CompareNames(x.Pod, y.Pod) })
 	return all
 }
 
