@@ -17,19 +17,20 @@ import (
 
 // RepairReason returns the reason of the condition Repairing; "" for a gang that is not incomplete, or for which no capacity is held any
 // more.
-func RepairReason(s gang.State) string {
+func RepairReason(s gang.State) (reason string) {
 	r := s.Repair
 	switch {
 	case r.Missing == 0 || r.Ended:
-		return ""
 	case s.Planned > 0 && s.Reserved:
-		return reasons.Evicting
+		reason = reasons.Evicting
 	case s.Planned > 0:
-		return reasons.Replacing
+		reason = reasons.Replacing
 	case r.Missing > r.Absent && s.Refusal.Exists() && !s.Refusal.WaitsForUser(), r.Absent > 0 && r.Refusal.Exists():
-		return reasons.NoCapacity
+		reason = reasons.NoCapacity
+	default:
+		reason = reasons.HoldingCapacity
 	}
-	return reasons.HoldingCapacity
+	return reason
 }
 
 // Repairing returns the condition Repairing of a gang; false if it has none. The message names the end of the hold, unless Repair.Until is
@@ -179,10 +180,11 @@ type gangRepair struct {
 // followRepair counts the steps of a gang's repair, and its duration when the gang is complete. m.mu is held.
 func (m *Meter) followRepair(ref gang.Ref, t cache.Tally) {
 	before, known := m.incomplete[ref]
-	current := gangRepair{step: repairSteps[RepairReason(t.State)], since: t.Repair.Since, ended: t.Repair.Ended}
+	current := gangRepair{since: t.Repair.Since, ended: t.Repair.Ended}
 	if t.Repair.Missing == 0 || !t.Served {
 		delete(m.incomplete, ref)
 	} else {
+		current.step = repairSteps[RepairReason(m.cache.State(ref))] // with the Refusal
 		m.incomplete[ref] = current
 	}
 	if !known || before == current || !m.cache.Open() {
