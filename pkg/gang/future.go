@@ -106,8 +106,8 @@ func (b *Book) releaseFuture(key Ref) []Effect {
 	return []Effect{{Verb: Freed}}
 }
 
-// releaseOrphanedFuture ends the reservation of a group that has neither a bound member nor a plan. It also ends the reservation for missing
-// members when none is missing and all existing members are bound.
+// releaseOrphanedFuture ends the reservation of a group that has neither a bound member nor a plan. It also ends the reservation for
+// missing members when none is missing and all existing members are bound.
 func (b *Book) releaseOrphanedFuture(key Ref) []Effect {
 	a := b.futures[key]
 	if a == nil {

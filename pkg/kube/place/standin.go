@@ -54,8 +54,8 @@ func (a *Attempt) Split(places []gang.Assignment) (own, ahead []gang.Assignment)
 	return own, ahead
 }
 
-// JoinableNodes returns the nodes on which members may be placed beside the running ones: the nodes of the domains in which MustGather keeps
-// the group; all nodes without running members or MustGather. Call it after Plan.
+// JoinableNodes returns the nodes on which members may be placed beside the running ones: the nodes of the domains in which MustGather
+// keeps the group; all nodes without running members or MustGather. Call it after Plan.
 func (a *Attempt) JoinableNodes() (nodes []fwk.NodeInfo) {
 	tree := a.Net.Tree
 	inside := make([]bool, len(a.Nodes))
