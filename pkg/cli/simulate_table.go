@@ -38,6 +38,9 @@ func simulateTable(r *simulate.Result, wide bool) string {
 			if g.State == simulate.Scheduled {
 				note = ""
 			}
+			if r := g.Repair; r != nil {
+				note = fmt.Sprintf("%s: %s.", r.State, strings.TrimSuffix(r.Message, "."))
+			}
 			gangs.add(indented(note, maxMessageLines), g.Namespace+"/"+g.Name, string(g.State), fmt.Sprintf("%d/%d", g.Bound, g.Min), g.Domain)
 		}
 		gangs.write(&out)

@@ -65,7 +65,7 @@ func (b *Book) reserveFuture(key Ref, places []Assignment, until time.Time) (out
 // futureLimit returns until when nodes are reserved for the future members of a group that is planned now.
 func (b *Book) futureLimit(key Ref, now time.Time) time.Time {
 	if b.missingInGroup(key) > 0 {
-		return now.Add(b.Repair)
+		return b.repairUntil(key)
 	}
 	return now.Add(b.waitLimit(key))
 }
@@ -78,7 +78,10 @@ func (b *Book) addFuture(ev FutureReserved) []Effect {
 		!b.hasBoundMember(ev.Group) {
 		return nil
 	}
-	return b.reserveFuture(ev.Group, ev.Places, ev.Until)
+	if ev.Refusal.Exists() {
+		return b.refuseFuture(ev.Group, ev.Refusal)
+	}
+	return append(b.reserveFuture(ev.Group, ev.Places, ev.Until), b.refuseFuture(ev.Group, Obstacle{})...)
 }
 
 // hasBoundMember returns whether a member of the group has a node.

@@ -135,11 +135,15 @@ type (
 	}
 	// FutureReserved reserves nodes for members that do not exist, without a plan of existing members: for missing members, or again for
 	// future members for which an earlier process had reserved nodes (Planned.Future).
+	// Without Places it says with Refusal why no node is free for missing members; nodes that are reserved stay so.
 	FutureReserved struct {
-		Group  Ref
-		Places []Assignment
-		Until  time.Time
+		Group   Ref
+		Places  []Assignment
+		Until   time.Time
+		Refusal Obstacle
 	}
+	// MemberGone says that the object of a lost member does not exist any more, so that its controller can recreate it.
+	MemberGone struct{ Gang Ref }
 	// Confirmed says that the reserved nodes are free now. With Turn, members enter in this order.
 	Confirmed struct {
 		Group Ref
@@ -202,6 +206,7 @@ func (ev Spared) apply(b *Book, _ time.Time) []Effect          { return b.cancel
 func (ev WasComplete) apply(b *Book, _ time.Time) []Effect     { return b.noteSatisfied(ev.Gang) }
 func (ev Planned) apply(b *Book, now time.Time) []Effect       { return b.adoptPlan(ev, now) }
 func (ev FutureReserved) apply(b *Book, _ time.Time) []Effect  { return b.addFuture(ev) }
+func (ev MemberGone) apply(b *Book, now time.Time) []Effect    { return b.restartRepair(ev.Gang, now) }
 func (ev Confirmed) apply(b *Book, now time.Time) []Effect     { return b.startPlan(ev, now) }
 func (ev Assumed) apply(b *Book, _ time.Time) []Effect         { return b.noteAssumed(ev) }
 func (ev Held) apply(b *Book, now time.Time) []Effect          { return b.arrive(ev, now) }
@@ -260,6 +265,7 @@ type Book struct {
 	movedPods    []string                   // pods for which Moved is due
 	holders      map[string]Ref             // by namespace, the starving group that holds capacity
 	futures      map[Ref]*futureReservation // by group key
+	repairs      map[Ref]*repair            // of incomplete gangs
 	placeholders map[string]Ref             // placeholder name -> group key
 	resumed      map[Ref]resumption         // groups that were partially bound at the start and are not placed yet
 	resumeUntil  time.Time                  // when other groups stop waiting for them
@@ -372,6 +378,7 @@ func New(compareNames func(a, b string) int) *Book {
 		resumed:      map[Ref]resumption{},
 		holders:      map[string]Ref{},
 		futures:      map[Ref]*futureReservation{},
+		repairs:      map[Ref]*repair{},
 		placeholders: map[string]Ref{},
 	}
 }
@@ -379,10 +386,16 @@ func New(compareNames func(a, b string) int) *Book {
 // Apply applies one event and returns its effects in a fixed order. Events may be late, repeated or reordered: an
 // event about an unknown object changes nothing.
 func (b *Book) Apply(ev Event, now time.Time) []Effect {
-	if len(b.resumed) == 0 {
-		return b.addMoves(ev.apply(b, now))
-	}
+	resuming := len(b.resumed) > 0
 	out := ev.apply(b, now)
+	for _, e := range out {
+		if e.Verb == Report {
+			b.followRepair(e.Gang, now)
+		}
+	}
+	if !resuming {
+		return b.addMoves(out)
+	}
 	if b.endPlacedResumptions(); len(b.resumed) == 0 {
 		out = append(out, Effect{Verb: ResumeOthers})
 	}

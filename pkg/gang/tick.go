@@ -8,7 +8,7 @@ import (
 // tick ends waits that took too long. It wakes the groups whose retry is due, or for which an avoided node counts again.
 func (b *Book) tick(now time.Time) (out []Effect) {
 	b.expireResumptions(now)
-	out = append(b.rotateHolds(now), b.expireFuture(now)...)
+	out = slices.Concat(b.rotateHolds(now), b.expireFuture(now), b.endRepairs(now))
 	for _, key := range b.groupsWhere(func(g *group) bool { return g.due(now) }) {
 		g := b.groups[key]
 		if passed(g.deadline, now) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/muster-scheduler/muster/pkg/choice"
 )
@@ -225,6 +226,8 @@ type Group struct {
 	// Starving says that capacity is held for the group although it is not enough. HeldNodes is what is held.
 	Starving  bool
 	HeldNodes map[string]string // pod -> node
+	// RepairUntil is when the hold for missing members ends; zero if no gang is incomplete.
+	RepairUntil time.Time
 	// Choice says which gangs a plan may omit, in the order of Gangs; nil if none.
 	Choice *choice.Choice
 }
@@ -414,6 +417,7 @@ func (b *Book) GroupOf(key Ref) (group *Group, ok bool) {
 	}
 	b.addChoice(v)
 	v.InFlight = b.inFlight(v.Key)
+	v.RepairUntil = b.repairUntil(v.Key)
 	v.Starving = b.holders[v.Key.Namespace] == v.Key
 	if g := b.groups[v.Key]; g != nil {
 		v.Places, v.Waiting = maps.Clone(g.plan), g.unconfirmed
@@ -465,6 +469,7 @@ type State struct {
 	// Refusal says what the gang waits for before it can be planned, or why the last search failed.
 	Refusal  Obstacle
 	Reserved bool
+	Repair   Repair // of an incomplete gang
 }
 
 // Numbers returns the state of a gang without its Refusal, whose text is costly to make.
@@ -485,6 +490,7 @@ func (b *Book) Numbers(ref Ref) State {
 		if g.spec != nil {
 			s.Min = g.spec.Min
 		}
+		s.Repair = b.repairOf(ref)
 	}
 	return s
 }

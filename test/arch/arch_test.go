@@ -140,7 +140,7 @@ var arrows = map[string][]string{
 		"pkg/topology",
 	},
 	"pkg/kube/ask": {
-		"pkg/apis/reasons",
+		"pkg/apis/reasons", "pkg/apis/scheduling",
 		"pkg/apis/scheduling/koordinator/v1alpha1", "pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota",
 		"pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/place", "pkg/kube/plugin", "pkg/kube/preempt",
 		"pkg/kube/simulate", "pkg/kube/source", "pkg/kube/status", "pkg/offer", "pkg/picture", "pkg/topology",

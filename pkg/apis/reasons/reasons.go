@@ -21,6 +21,14 @@ const (
 	Reserved             = "Reserved"
 	ReservationGivenUp   = "ReservationGivenUp"
 
+	// Of the condition Repairing of a gang that has lost members, and of events about it.
+
+	HoldingCapacity = "HoldingCapacity"
+	Replacing       = "Replacing"
+	Evicting        = "Evicting"
+	NoCapacity      = "NoCapacity"
+	MemberStuck     = "MemberStuck"
+
 	// Of conditions and events of pods.
 
 	WaitingForGang = "WaitingForGang" // more nodes would not help

@@ -36,6 +36,10 @@ const ConditionScheduled = "Scheduled"
 // may then be replaced one by one.
 const ConditionStarted = "Started"
 
+// ConditionRepairing is the type of the condition that a gang is incomplete: it was complete, members run, and fewer than minMember do.
+// It is removed when the gang is complete or has ended, and when capacity for its missing members is not held any more.
+const ConditionRepairing = "Repairing"
+
 // PodGroupStatus is what the scheduler last saw of a gang.
 //
 // +kubebuilder:object:generate=true

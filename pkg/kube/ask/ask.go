@@ -88,6 +88,10 @@ func openWith(ctx context.Context, o simulate.Options, set *simulate.Set) (*View
 		return nil, err
 	}
 	v.World, v.at = w, w.Now()
+	if err := v.reserveAbsent(ctx); err != nil {
+		w.Close()
+		return nil, err
+	}
 	for _, ref := range w.Shared().Cache.Gangs() {
 		if r, ok := w.Shared().Cache.Report(ref); ok {
 			v.initial[ref] = r
@@ -103,6 +107,23 @@ func openWith(ctx context.Context, o simulate.Options, set *simulate.Set) (*View
 		}
 	}
 	return v, nil
+}
+
+// reserveAbsent reserves nodes for members that do not exist, as the scheduler does before any pod gets a node. The reservations of the
+// scheduler of the cluster are in its memory only.
+func (v *View) reserveAbsent(ctx context.Context) error {
+	for _, name := range v.ProfileNames() {
+		p := v.Shared().Profile(name)
+		if p == nil {
+			continue
+		}
+		nodes, err := v.Nodes(ctx, v.Profile(name))
+		if err != nil {
+			return err
+		}
+		p.ReserveAbsent(ctx, nodes)
+	}
+	return nil
 }
 
 // waitsUnqueued says whether a gang without a member in the queue still waits for members. It is false for a gang that has its

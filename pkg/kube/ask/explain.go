@@ -8,9 +8,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/reasons"
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -167,6 +169,7 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 	if err := v.explainWaiting(ctx, e, ref, atStart); err != nil {
 		return nil, err
 	}
+	v.showRepair(ref, &e.State, &e.WaitsFor)
 	e.Warnings = v.warnings(ref, slices.Concat(members, running))
 	for i := range e.Domains {
 		d := &e.Domains[i]
@@ -180,6 +183,23 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 		}
 	}
 	return e, nil
+}
+
+// showRepair sets the state and the sentence of an incomplete gang to the reason and the message of its condition Repairing, unless its
+// replacements start now or evict pods.
+func (v *View) showRepair(ref gang.Ref, state *State, waitsFor *string) {
+	r, _ := v.cache().Report(ref)
+	repair := simulate.RepairOf(r)
+	if repair == nil || *state != reasons.Ready && *state != Waiting && *state != Unschedulable {
+		return
+	}
+	*state, *waitsFor = repair.State, sentence(repair.Message)
+	if pg := v.initial[ref].PodGroup; pg != nil {
+		c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionRepairing)
+		if c != nil && State(c.Reason) == repair.State { // it has the time at which the hold ends
+			*waitsFor = sentence(c.Message)
+		}
+	}
 }
 
 // warnings returns the warnings of events about the gang's PodGroup, members and their controllers, each message once.

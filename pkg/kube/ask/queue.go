@@ -90,6 +90,7 @@ func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Wa
 			return nil, err
 		}
 	}
+	v.showRepair(ref, &w.State, &w.Reason)
 	return w, nil
 }
 

@@ -118,8 +118,9 @@ func (c *Cache) Faults(group gang.Ref) map[string]time.Time {
 }
 
 // noteMissing records the node of a lost member of an incomplete gang, and makes a stand-in for the member, for which a node is to be
-// reserved. It drops the stand-ins that are not needed any more. c.mu is locked.
-func (c *Cache) noteMissing(r *record, lost *v1.Pod) {
+// reserved: when the member is gone, or before, while it terminates on a node that is not ready. It drops the stand-ins that are not needed
+// any more. c.mu is locked.
+func (c *Cache) noteMissing(r *record, lost *v1.Pod, gone bool) (effects []gang.Effect) {
 	missing := c.book.Missing(r.Ref)
 	if missing > 0 {
 		if r.faults == nil {
@@ -128,16 +129,49 @@ func (c *Cache) noteMissing(r *record, lost *v1.Pod) {
 		r.faults[lost.Spec.NodeName] = c.Clock.Now()
 	}
 	if missing > 0 && c.Repair > 0 && c.open.Load() && c.servesGang(r) {
-		c.addLost(r, group.Lost(lost, ""))
-		c.absent = append(c.absent, Absent{c.book.GroupOfGang(r.Ref)[0], lost.Spec.SchedulerName, c.Clock.Now().Add(c.Repair)})
+		standIn, now := group.Lost(lost, ""), c.Clock.Now()
+		noted := c.lost[convert.PodKey(standIn)]
+		isNew := noted == nil || noted.UID != standIn.UID
+		if isNew {
+			c.addLost(r, standIn)
+		}
+		if isNew || gone {
+			c.absent = append(c.absent, Absent{c.book.GroupOfGang(r.Ref)[0], lost.Spec.SchedulerName, now.Add(c.Repair)})
+		}
+		if gone {
+			effects = c.book.Apply(gang.MemberGone{Gang: r.Ref}, now)
+		}
 	}
 	c.keepLost(r, missing)
+	return effects
 }
 
-// addLost adds a stand-in for a lost member. c.mu is locked.
+// noteLostOn calls noteMissing for the members that terminate on a node that is not ready or was deleted. Capacity elsewhere is held for
+// them at once, since their objects may exist for long. It also reports their gangs. c.mu is locked.
+func (c *Cache) noteLostOn(node string) (effects []gang.Effect) {
+	for _, key := range slices.SortedFunc(maps.Keys(c.onNode[node]), topology.CompareNames) {
+		pod := c.pods[key]
+		if r := c.gangs[source.GangOf(pod)]; r != nil && convert.Terminating(pod) {
+			effects = append(effects, c.noteMissing(r, pod, false)...)
+			effects = append(effects, gang.Effect{Verb: gang.Report, Gang: r.Ref})
+		}
+	}
+	return effects
+}
+
+// isReady returns whether a node exists and is ready. A node without the condition is ready. c.mu is locked.
+func (c *Cache) isReady(node string) bool {
+	n := c.nodes[node]
+	return n != nil && !slices.ContainsFunc(n.Status.Conditions, func(condition v1.NodeCondition) bool {
+		return condition.Type == v1.NodeReady && condition.Status != v1.ConditionTrue
+	})
+}
+
+// addLost adds a stand-in for a lost member, in place of an earlier one of its name. c.mu is locked.
 func (c *Cache) addLost(r *record, standIn *v1.Pod) {
-	r.Lost = append(r.Lost, standIn)
-	c.lost[convert.PodKey(standIn)] = standIn
+	key := convert.PodKey(standIn)
+	r.Lost = append(slices.DeleteFunc(r.Lost, func(p *v1.Pod) bool { return convert.PodKey(p) == key }), standIn)
+	c.lost[key] = standIn
 }
 
 // keepLost keeps the latest n stand-ins for lost members of a gang. c.mu is locked.

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -203,4 +204,94 @@ func TestStandInsCoverMinResources(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	require.Equal(t, "1", c.assignedPod("ns/driver~1~1000~2147483648").Spec.Containers[0].Resources.Requests.Cpu().String())
+}
+
+// A member that terminates on a node that is not ready is missing at once: its object may exist for long. Otherwise it is missing when it is
+// gone.
+func TestMemberOnLostNodeIsMissingWhenItTerminates(t *testing.T) {
+	const held = 10 * time.Minute
+	on := func(node string) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.NodeName = node } }
+	terminating := func(p *v1.Pod) {
+		p.Spec.NodeName, p.DeletionTimestamp = "n1", &metav1.Time{Time: time.Unix(900, 0)}
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "a", Controller: ptr.To(true)}}
+	}
+	succeeded := func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }
+	node := func(ready v1.ConditionStatus, taints ...string) *v1.Node {
+		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+		n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: ready}}
+		for _, key := range taints {
+			n.Spec.Taints = append(n.Spec.Taints, v1.Taint{Key: key})
+		}
+		return n
+	}
+	stuck := []StuckMember{{Pod: "x", Node: "n1", Owner: "StatefulSet"}}
+	for name, test := range map[string]struct {
+		do    func(c *Cache)
+		held  bool
+		stuck []StuckMember
+	}{
+		"the node is ready": {func(c *Cache) { c.setPod(member("x", terminating)) }, false, nil},
+		"it is not": {func(c *Cache) {
+			c.setNode(node(v1.ConditionUnknown))
+			c.setPod(member("x", terminating))
+		}, true, stuck},
+		"the pod does not terminate": {func(c *Cache) { c.setNode(node(v1.ConditionFalse)) }, false, nil},
+		"the node is lost later": {func(c *Cache) {
+			c.setPod(member("x", terminating))
+			c.setNode(node(v1.ConditionFalse))
+		}, true, stuck},
+		"the node is deleted later": {func(c *Cache) {
+			c.setPod(member("x", terminating))
+			c.dropNode("n1")
+		}, true, nil},
+		"out of service": {func(c *Cache) {
+			c.setNode(node(v1.ConditionUnknown, v1.TaintNodeOutOfService))
+			c.setPod(member("x", terminating))
+		}, true, nil},
+		"it has succeeded": {func(c *Cache) {
+			c.setNode(node(v1.ConditionUnknown))
+			c.setPod(member("x", terminating, succeeded))
+		}, false, nil},
+		"it is gone": {func(c *Cache) { c.dropPod(member("x", on("n1"))) }, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _, _ := open(t)
+			c.Configure(Limits{Wait: time.Minute, Policy: gang.OnceSatisfied, Repair: held})
+			c.setObject(ref("a"), podGroup("u"), source.More{})
+			c.setNode(node(v1.ConditionTrue))
+			c.setPod(member("w", on("n0")))
+			c.setPod(member("x", on("n1")))
+			require.Zero(t, c.State(ref("a")).Repair)
+			test.do(c)
+			absent := c.TakeAbsent("muster-scheduler", func(string, types.UID) bool { return false })
+			require.Equal(t, test.held, len(absent) == 1)
+			r, _ := c.Report(ref("a"))
+			require.Equal(t, test.stuck, r.Stuck)
+			if test.held {
+				require.Equal(t, 1, r.Repair.Missing)
+				require.Equal(t, c.Clock.Now().Add(held), r.Repair.Until)
+				c.setPod(member("x", terminating))
+				require.Empty(t, c.TakeAbsent("muster-scheduler", nil), "once while it terminates")
+			}
+		})
+	}
+}
+
+// A member that is lost twice has one stand-in: the newest, which keeps other pods off its node.
+func TestLostTwice(t *testing.T) {
+	c, _, _ := open(t)
+	c.Configure(Limits{Wait: time.Minute, Policy: gang.OnceSatisfied, Repair: time.Minute})
+	c.setObject(ref("a"), podGroup("u"), source.More{})
+	for _, uid := range []string{"1", "2"} {
+		p := func(name string) *v1.Pod {
+			return member(name, func(p *v1.Pod) { p.Spec.NodeName, p.UID = "n", types.UID(name+uid) })
+		}
+		c.setPod(p("x"))
+		if uid == "1" {
+			c.setPod(p("w"))
+		}
+		c.dropPod(p("x"))
+		require.Len(t, c.gangs[ref("a")].Lost, 1)
+		require.Equal(t, types.UID("x"+uid+"~lost"), c.lost["ns/x~lost"].UID)
+	}
 }

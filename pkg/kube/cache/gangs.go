@@ -222,6 +222,9 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	}
 	effects = append(effects, c.handleLeader(r, pod, moved)...)
 	effects = append(effects, c.applyPod(pod, ref)...)
+	if convert.Terminating(pod) && !c.isReady(pod.Spec.NodeName) {
+		effects = append(effects, c.noteMissing(r, pod, false)...)
+	}
 	if !convert.Finished(pod) {
 		effects = append(effects, c.clearStaleNomination(pod)...)
 	}
@@ -450,7 +453,7 @@ func (c *Cache) removeFromGang(pod *v1.Pod, gone bool) {
 	if done := r.Finished[key]; done == nil || done.UID != pod.UID { // it finished otherwise, and still exists
 		effects = append(effects, c.book.Apply(gang.MemberDeleted{Pod: key, UID: string(pod.UID)}, c.Clock.Now())...)
 		if ran {
-			c.noteMissing(r, pod)
+			effects = append(effects, c.noteMissing(r, pod, true)...)
 		}
 	}
 	if d := r.Declared; d != nil && (d.DeclaringPod == key || d.DependsOnMembers) {

@@ -151,11 +151,11 @@ func (c *Cache) Unused() []*koordinator.ClusterNetworkTopology {
 	})
 }
 
-// setNode records a node that was added or updated. Only its domain labels and spec.unschedulable (which no scheduler event reports) have
-// effects.
+// setNode records a node that was added or updated. Only its domain labels, spec.unschedulable (which no scheduler event reports) and the
+// loss of readiness have effects.
 func (c *Cache) setNode(node *v1.Node) {
 	c.mu.Lock()
-	old := c.nodes[node.Name]
+	old, wasReady := c.nodes[node.Name], c.isReady(node.Name)
 	c.nodes[node.Name] = node
 	delete(c.deletedNodes, node.Name)
 	moved := old == nil || !c.network.SamePlace(old, node)
@@ -166,6 +166,9 @@ func (c *Cache) setNode(node *v1.Node) {
 	}
 	if old != nil && !old.Spec.Unschedulable && node.Spec.Unschedulable {
 		effects = slices.Concat(effects, c.book.Apply(gang.NodeClosed{Node: node.Name}, c.Clock.Now()), c.retrySinglePods(node.Name))
+	}
+	if wasReady && !c.isReady(node.Name) {
+		effects = append(effects, c.noteLostOn(node.Name)...)
 	}
 	c.mu.Unlock()
 	if moved || len(effects) > 0 {
@@ -193,7 +196,7 @@ func (c *Cache) dropNode(name string) {
 	delete(c.nodes, name)
 	c.deletedNodes[name] = true
 	c.recordMove(name)
-	effects := append(c.book.Apply(gang.NodeGone{Node: name}, c.Clock.Now()), c.retrySinglePods(name)...)
+	effects := slices.Concat(c.book.Apply(gang.NodeGone{Node: name}, c.Clock.Now()), c.retrySinglePods(name), c.noteLostOn(name))
 	c.mu.Unlock()
 	c.carryOut(effects)
 	c.topologyChanged()

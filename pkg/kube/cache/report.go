@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -43,7 +44,15 @@ type Report struct {
 	// TooSmall names the Jobs of the members if all Jobs together run fewer pods at a time than Min; JobPods is that number.
 	TooSmall []string
 	JobPods  int
+	// RepairDomain is the path of the domain in which MustGather keeps the members of an incomplete gang; "" is the whole cluster.
+	RepairDomain string
+	// Stuck are the members of an incomplete gang that terminate on a node that is not ready, and whose controller recreates them only
+	// when they are gone; sorted by name.
+	Stuck []StuckMember
 }
+
+// StuckMember is a terminating pod, its node, which is not ready, and the kind of its controller.
+type StuckMember struct{ Pod, Node, Owner string }
 
 // Tally is a gang in numbers.
 type Tally struct {
@@ -151,7 +160,50 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	out.Misnamed = c.misnamed(r)
 	out.TooSmall, out.JobPods = c.jobsBelowMin(r, out.State)
 	out.Owners = slices.SortedFunc(maps.Keys(owners), topology.CompareNames)
+	if out.Repair.Missing > 0 && len(bound) > 0 {
+		out.RepairDomain = repairDomain(tree, r.Gather(), bound[0])
+	}
+	if out.Bound+out.Done < out.Min {
+		out.Stuck = c.stuckMembers(r)
+	}
 	return out, true
+}
+
+// repairDomain returns the path of the smallest domain in which a gang's constraints with MustGather keep the members beside the one on a
+// node; "" if that is the whole cluster. g may be nil.
+func repairDomain(tree *topology.Tree, g *scheduling.GatherSpec, node int) string {
+	must := 0
+	if g != nil {
+		for _, rule := range g.Rules {
+			if layer, ok := tree.LayerIndex(rule.Layer); ok && rule.Strategy == scheduling.MustGather {
+				must = max(must, layer)
+			}
+		}
+	}
+	return tree.Path(tree.Ancestor(tree.Node(node), must))
+}
+
+// recreatesLate are the kinds of controllers that recreate a pod only when its object is gone, since the names of their pods are fixed.
+// The pods of a LeaderWorkerSet have a StatefulSet as their controller.
+var recreatesLate = []string{"StatefulSet", "LeaderWorkerSet"}
+
+// stuckMembers returns the Stuck members of a gang. Deleted nodes and nodes with the taint out-of-service are left out: Kubernetes deletes
+// their pods. c.mu is locked.
+func (c *Cache) stuckMembers(r *record) (all []StuckMember) {
+	for _, pod := range r.Pods {
+		node, owner := c.nodes[pod.Spec.NodeName], metav1.GetControllerOfNoCopy(pod)
+		if owner != nil && slices.Contains(recreatesLate, owner.Kind) && convert.Terminating(pod) &&
+			node != nil && !c.isReady(node.Name) && !isOutOfService(node) {
+			all = append(all, StuckMember{Pod: pod.Name, Node: node.Name, Owner: owner.Kind})
+		}
+	}
+	slices.SortFunc(all, func(x, y StuckMember) int { return topology.CompareNames(x.Pod, y.Pod) })
+	return all
+}
+
+// isOutOfService returns whether a node has the taint that makes Kubernetes delete its terminating pods.
+func isOutOfService(node *v1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t v1.Taint) bool { return t.Key == v1.TaintNodeOutOfService })
 }
 
 // missingObject returns a text about an object that a member names and that does not exist, if the gang waits for that; else "". c.mu is

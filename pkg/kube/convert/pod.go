@@ -37,6 +37,11 @@ func Finished(pod *v1.Pod) bool {
 	return pod.DeletionTimestamp != nil || hasEnded(pod)
 }
 
+// Terminating says whether a pod that has a node is being deleted, and has not ended.
+func Terminating(pod *v1.Pod) bool {
+	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && !hasEnded(pod)
+}
+
 func hasEnded(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }

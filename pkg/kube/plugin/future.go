@@ -3,12 +3,15 @@ package plugin
 import (
 	"context"
 	"slices"
+	"time"
 
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
 // absentGroup is a group for whose absent members nodes are reserved when nodes are free.
@@ -16,14 +19,15 @@ type absentGroup struct {
 	cache.Absent
 	// seen has the nodes of the last attempt: the generation of each that the members may use, and unusable for the others.
 	seen map[string]int64
+	told time.Time // when it was last explained why no node is reserved
 }
 
 const unusable = -1
 
-// reserveAbsent reserves free nodes for members that do not exist, before any other pod gets a node: for missing members of incomplete
+// ReserveAbsent reserves free nodes for members that do not exist, before any other pod gets a node: for missing members of incomplete
 // gangs, and for members not yet created for which an earlier process had nodes in memory only. It tries a group again when a node that its
-// members may use has changed.
-func (p *Plugin) reserveAbsent(ctx context.Context, nodes []fwk.NodeInfo) {
+// members may use has changed. nodes are the profile's snapshot; no cycle may run meanwhile, except the one that calls it.
+func (p *Plugin) ReserveAbsent(ctx context.Context, nodes []fwk.NodeInfo) {
 	for _, added := range p.Cache.TakeAbsent(p.profile.ProfileName(), p.Preemptor.IsGone) {
 		p.absent = slices.DeleteFunc(p.absent, func(b *absentGroup) bool { return b.Group == added.Group })
 		p.absent = append(p.absent, &absentGroup{Absent: added})
@@ -34,6 +38,9 @@ func (p *Plugin) reserveAbsent(ctx context.Context, nodes []fwk.NodeInfo) {
 	now := p.Cache.Clock.Now()
 	p.absent = slices.DeleteFunc(p.absent, func(b *absentGroup) bool {
 		group, refusal := p.Cache.GroupOf(b.Group)
+		if !refusal.Exists() && !group.RepairUntil.IsZero() {
+			b.Until = group.RepairUntil // a member that came or was lost since has moved it
+		}
 		switch {
 		case !now.Before(b.Until) || refusal.Exists() || len(group.Future) == 0:
 			return true
@@ -66,9 +73,25 @@ func (p *Plugin) reserveFor(ctx context.Context, b *absentGroup, group *cache.Gr
 	if err != nil || refusal != nil {
 		klog.FromContext(ctx).V(2).Info("No capacity is reserved for members that do not exist",
 			"gang", group.Key, "refusal", refusal, "err", err)
+		p.explainAbsent(ctx, b, a, refusal)
 		return false
 	}
 	_, places := a.Split(found.Places)
 	p.Cache.Handle(gang.FutureReserved{Group: b.Group, Places: places, Until: b.Until})
 	return len(places) == len(group.Future)
+}
+
+// explainEvery is the shortest time between two explanations of absentGroup, which cost as much as an attempt.
+const explainEvery = 10 * time.Second
+
+// explainAbsent records in the gang book why no nodes are free for a group's missing members. refusal is nil if a plugin failed.
+func (p *Plugin) explainAbsent(ctx context.Context, b *absentGroup, a *place.Attempt, refusal *place.Refusal) {
+	now := p.Cache.Clock.Now()
+	if refusal == nil || a.Group.RepairUntil.IsZero() || !b.told.IsZero() && now.Sub(b.told) < explainEvery {
+		return
+	}
+	b.told = now
+	why, message := causeOf(refusal), status.Refused(refusal, p.shortage(ctx, a, refusal), 0)
+	why.Summary, why.Words = message.Sentence, message.Text
+	p.Cache.Handle(gang.FutureReserved{Group: b.Group, Refusal: why})
 }

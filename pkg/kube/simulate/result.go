@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -105,10 +106,28 @@ type Gang struct {
 	Position int32  `json:"position,omitempty"`
 	Message  string `json:"message"`
 	Unknown  string `json:"unknown,omitempty"` // see Pod.Unknown
+	// Repair is the repair of an incomplete gang; nil for other gangs.
+	Repair *Repair `json:"repair,omitempty"`
 	// Eviction explains the gang's last eviction; nil if the gang evicted no pod.
 	Eviction *status.Explanation `json:"eviction,omitempty"`
 	// Status is the status of the PodGroup, if there is one.
 	Status *scheduling.PodGroupStatus `json:"-"`
+}
+
+// Repair is the condition Repairing of a gang. Message does not say until when capacity is held.
+type Repair struct {
+	State   State  `json:"state"` // the reason
+	Message string `json:"message"`
+}
+
+// RepairOf returns the repair of a gang with report r; nil if it is not incomplete.
+func RepairOf(r cache.Report) *Repair {
+	r.Repair.Until = time.Time{} // simulated time
+	c, ok := status.Repairing(r)
+	if !ok {
+		return nil
+	}
+	return &Repair{State: State(c.Reason), Message: c.Message}
 }
 
 // result returns the current state of the cluster.
@@ -273,5 +292,6 @@ func (s *simulation) gangResult(ref gang.Ref, report cache.Report, position int3
 	if g.State, g.Unknown = s.StateOf(ref, report); g.Unknown != "" {
 		g.Message = unknown(g.Unknown)
 	}
+	g.Repair = RepairOf(report)
 	return g
 }

@@ -20,6 +20,9 @@ func Hint(r cache.Report) string {
 		return "; StatefulSet " + r.OneByOne + " seems to create one pod after another, each when the one before it runs: " +
 			"members that start together need podManagementPolicy: Parallel"
 	}
+	if r.Refusal.By == gang.Missing && len(r.Stuck) > 0 {
+		return stuckText("; ", r.Stuck)
+	}
 	if r.Refusal.By != gang.Missing || r.Exist == 0 || r.Gang.PartName() != "" ||
 		r.Refusal.Words != fmt.Sprintf("%d of %d members exist", r.Exist, r.Min) {
 		return ""

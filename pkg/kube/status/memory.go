@@ -180,7 +180,9 @@ func (m *memory) forgetGang(ref gang.Ref) {
 	defer m.mu.Unlock()
 	name := ref.ID()
 	delete(m.lastMessages, name)
-	delete(m.lastMessages, membersSubject(name))
+	for _, subject := range []string{membersSubject(name), repairSubject(name), stuckSubject(name)} {
+		delete(m.lastMessages, subject)
+	}
 	delete(m.refusals, name)
 	delete(m.members, name)
 	delete(m.spreads, ref)

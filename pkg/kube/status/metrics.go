@@ -42,9 +42,12 @@ type Meter struct {
 	reservations    *prometheus.HistogramVec
 	wakes           *prometheus.CounterVec
 	refusals        *prometheus.CounterVec
+	repairSteps     *prometheus.CounterVec
+	repairs         prometheus.Histogram
 
 	mu            sync.Mutex // locked also while the cache is read, so that states are recorded in their order
 	waitingGangs  map[gang.Ref]*waitingGang
+	incomplete    map[gang.Ref]gangRepair // incomplete gangs
 	reservedSince map[gang.Ref]time.Time  // since when nodes are reserved, by group; zero for a reservation that was just taken
 	freedNodes    map[gang.Ref]freedNodes // by group, nodes freed by evictions, until it runs
 	freedForPods  map[string]*freedForPod
@@ -133,8 +136,8 @@ const largestInterval = 10 * time.Second
 func NewMeter(now clock.PassiveClock) *Meter {
 	m := &Meter{
 		clock: now, filters: func() int64 { return 0 },
-		waitingGangs: map[gang.Ref]*waitingGang{}, reservedSince: map[gang.Ref]time.Time{}, freedNodes: map[gang.Ref]freedNodes{},
-		freedForPods: map[string]*freedForPod{},
+		waitingGangs: map[gang.Ref]*waitingGang{}, incomplete: map[gang.Ref]gangRepair{}, reservedSince: map[gang.Ref]time.Time{},
+		freedNodes: map[gang.Ref]freedNodes{}, freedForPods: map[string]*freedForPod{},
 
 		plans: histogram("muster_plan_duration_seconds", "Seconds to plan a whole gang, by result: planned, or refused (unschedulable).",
 			prometheus.ExponentialBuckets(0.0001, 4, 10), "result"),
@@ -165,6 +168,15 @@ func NewMeter(now clock.PassiveClock) *Meter {
 			"Retries of unschedulable gangs by result: a plan or an eviction (helped), or unschedulable again (vain).", "result"),
 		refusals: counters("muster_refusals_total",
 			"Attempts that ended unschedulable, by the plugins that rejected members on nodes; none if no plugin did.", "plugin"),
+		repairSteps: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "muster_repairs_total", Help: alpha + "Steps of the repair of incomplete gangs (hold, replace, evict), by result: done, " +
+				"failed (no capacity is left for the members), expired (repairTimeout passed), or ended (the gang finished or was evicted).",
+		}, []string{"step", "result"}),
+		repairs: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "muster_repair_seconds", Help: alpha + "Seconds for which gangs were incomplete: from the loss of a member until minMember " +
+				"members run again. Gangs that were not completed are not counted.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 15),
+		}),
 	}
 	m.filterRuns = prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "muster_filter_runs_total", Help: alpha + "Runs of all Filters of a profile on one node to count the capacity for a gang.",
@@ -187,6 +199,11 @@ func NewMeter(now clock.PassiveClock) *Meter {
 		m.wakes.WithLabelValues(result)
 	}
 	m.refusals.WithLabelValues(NoPlugin)
+	for _, step := range repairSteps {
+		for _, result := range []string{repairDone, repairFailed, repairExpired, repairEnded} {
+			m.repairSteps.WithLabelValues(step, result)
+		}
+	}
 	return m
 }
 
@@ -223,6 +240,8 @@ var (
 	oldestDesc       = gauge("muster_reservation_oldest_seconds", "Age of the oldest reservation in seconds; 0 if there is none.")
 	largestDesc      = gauge("muster_largest_gang",
 		"Members that fit into one domain, by layer. It is the gang for which capacity was counted last.", "layer")
+	overdueDesc = gauge("muster_repairs_overdue",
+		"Incomplete gangs for whose missing members no capacity is held any more, because repairTimeout has passed.")
 )
 
 var registerOnce sync.Once
@@ -243,7 +262,7 @@ func (m *Meter) SetSources(c *cache.Cache, filterRuns func() int64, nodeOf NodeO
 func (m *Meter) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.plans, m.preemptions, m.victims, m.filterRuns, m.starts, m.extraDomains, m.cycles, m.gangRuns, m.evictions, m.unusedEvictions,
-		m.degradedNodes, m.reservations, m.wakes, m.refusals,
+		m.degradedNodes, m.reservations, m.wakes, m.refusals, m.repairSteps, m.repairs,
 	}
 }
 
@@ -252,7 +271,9 @@ func (m *Meter) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, c := range m.collectors() {
 		c.Describe(descriptions)
 	}
-	for _, d := range []*prometheus.Desc{leadingDesc, topologyDesc, waitingDesc, longestDesc, reservationsDesc, oldestDesc, largestDesc} {
+	for _, d := range []*prometheus.Desc{
+		leadingDesc, topologyDesc, waitingDesc, longestDesc, overdueDesc, reservationsDesc, oldestDesc, largestDesc,
+	} {
 		descriptions <- d
 	}
 }
@@ -292,6 +313,7 @@ func (m *Meter) Collect(metrics chan<- prometheus.Metric) {
 			oldest = since
 		}
 	}
+	send(overdueDesc, m.overdueRepairs())
 	send(reservationsDesc, float64(groups))
 	send(oldestDesc, now.Sub(oldest).Seconds())
 	for _, layer := range m.largestGangs {
@@ -344,6 +366,7 @@ func (m *Meter) Gang(ref gang.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t, ok := m.cache.Tally(ref)
+	m.followRepair(ref, t)
 	if !ok {
 		delete(m.waitingGangs, ref)
 		m.setReserved(ref, false)

@@ -240,6 +240,8 @@ func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 	default:
 		t.Gang(ref, Warning, c.Reason, c.Message)
 	}
+	repairing, isRepaired := Repairing(r)
+	t.reportRepair(r, repairing, isRepaired)
 	if members := membersSubject(name); t.options.Settle >= 0 && t.memory.isNews(members, memberMessage(r)) {
 		t.Writer.DoAfter(members, memberSettle*t.options.Settle, func(context.Context) error { t.reportMembers(ref); return nil })
 	}
@@ -257,7 +259,9 @@ func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 	n := Counts{Bound: r.Bound, Running: r.Running, Succeeded: r.Succeeded, Failed: r.Failed, Owners: r.Owners, Domain: r.Domain}
 	n.Position = t.memory.position(ref, r.PodGroup.Status.Position)
 	now := metav1.NewTime(t.options.Clock.Now())
-	return t.Writer.Custom(ctx, r.Resource, r.PodGroup, r.PodGroup.Status, PodGroup(r.PodGroup.Status, state, n, now))
+	written := PodGroup(r.PodGroup.Status, state, n, now)
+	setRepairing(&written, repairing, isRepaired, now)
+	return t.Writer.Custom(ctx, r.Resource, r.PodGroup, r.PodGroup.Status, written)
 }
 
 // memberSettle times Settle is how long changes are gathered before the status of a gang's members is written.
@@ -294,14 +298,8 @@ func (t *Reporter) Gang(ref gang.Ref, kind, reason, message string) {
 	if !ok || !r.Served {
 		return
 	}
-	var object runtime.Object
-	var uid types.UID
-	switch pg := t.PodGroup(ref); {
-	case pg != nil:
-		object, uid = pg, pg.UID
-	case r.EventMember != nil:
-		object, uid = r.EventMember, r.EventMember.UID
-	default:
+	object, uid := eventObject(r)
+	if object == nil {
 		return
 	}
 	if !t.memory.isNews(name, string(uid)+reason+message) || reason == reasons.Ready || reason == reasons.Binding {
@@ -321,12 +319,28 @@ func eventKey(reason, message string) string {
 	return reason + " " + message
 }
 
+// eventObject returns the object that events about a gang are on: its PodGroup, or a member; nil if it has neither.
+func eventObject(r cache.Report) (runtime.Object, types.UID) {
+	switch {
+	case r.PodGroup != nil:
+		return podGroup(r), r.PodGroup.UID
+	case r.EventMember != nil:
+		return r.EventMember, r.EventMember.UID
+	}
+	return nil, ""
+}
+
 // PodGroup returns a copy of the gang's PodGroup with the API version and kind that events need; nil if it has none.
 func (t *Reporter) PodGroup(ref gang.Ref) *sigs.PodGroup {
 	r, ok := t.cache.Report(ref)
 	if !ok || r.PodGroup == nil {
 		return nil
 	}
+	return podGroup(r)
+}
+
+// podGroup returns Reporter.PodGroup of a gang that has one.
+func podGroup(r cache.Report) *sigs.PodGroup {
 	pg := r.PodGroup.DeepCopy()
 	pg.APIVersion, pg.Kind = r.Resource.GroupVersion().String(), "PodGroup"
 	return pg
