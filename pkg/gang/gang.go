@@ -135,10 +135,13 @@ type (
 	}
 	// FutureReserved reserves nodes for members that do not exist, without a plan of existing members: for missing members, or again for
 	// future members for which an earlier process had reserved nodes (Planned.Future).
+	// With Successors, the nodes are for the successors of running members, or of a pod without a gang, which are evicted after that. This
+	// reservation survives the eviction. Without Places it ends.
 	FutureReserved struct {
-		Group  Ref
-		Places []Assignment
-		Until  time.Time
+		Group      Ref
+		Places     []Assignment
+		Until      time.Time
+		Successors bool
 	}
 	// Confirmed says that the reserved nodes are free now. With Turn, members enter in this order.
 	Confirmed struct {
@@ -340,6 +343,7 @@ type group struct {
 	// avoid is the nodes that did not accept an assigned member. Plans avoid them for a while, longer each time.
 	avoid              map[string]avoidedNode
 	unschedulableSince time.Time         // zero once it has a plan
+	firstRefusal       time.Time         // as unschedulableSince, which a vain hold restarts
 	heldNodes          map[string]string // pod -> node, as in a plan, but not enough of them
 	holdGrown          time.Time         // when their number last grew
 	holdUntil          time.Time         // when the hold ends; zero if it is the group's turn

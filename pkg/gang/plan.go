@@ -186,6 +186,9 @@ func (b *Book) noteRefusal(ev Unschedulable, now time.Time) []Effect {
 	if g.unschedulableSince.IsZero() {
 		g.unschedulableSince = now
 	}
+	if g.firstRefusal.IsZero() {
+		g.firstRefusal = now
+	}
 	if g.refusal.Equal(ev.Refusal) {
 		return nil
 	}
@@ -277,6 +280,9 @@ func (b *Book) clearPlan(key Ref) (out []Effect) {
 	g.unconfirmed = false
 	g.barrierOpen = false
 	g.deadline = time.Time{}
+	if a := b.futures[key]; a != nil && a.successors {
+		return out
+	}
 	return append(out, b.releaseFuture(key)...)
 }
 

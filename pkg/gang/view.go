@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/muster-scheduler/muster/pkg/choice"
 )
@@ -223,6 +224,8 @@ type Group struct {
 	Holding bool
 	// Starving says that capacity is held for the group although it is not enough. HeldNodes is what is held.
 	Starving  bool
+	// UnschedulableSince is when the first search failed after the latest plan; zero if none failed.
+	UnschedulableSince time.Time
 	HeldNodes map[string]string // pod -> node
 	// Choice says which gangs a plan may omit, in the order of Gangs; nil if none.
 	Choice *choice.Choice
@@ -427,6 +430,7 @@ func (b *Book) GroupOf(key Ref) (group *Group, ok bool) {
 		if a := b.futures[v.Key]; a != nil && len(g.plan) > 0 {
 			maps.Copy(v.Places, a.nodes)
 		}
+		v.UnschedulableSince = g.firstRefusal
 		v.Turn, v.HeldNodes = slices.Clone(g.turn), maps.Clone(g.heldNodes)
 	}
 	return v, true

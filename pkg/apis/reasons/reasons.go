@@ -20,6 +20,7 @@ const (
 	EvictionFailed       = "EvictionFailed"
 	Reserved             = "Reserved"
 	ReservationGivenUp   = "ReservationGivenUp"
+	Moving               = "Moving"
 
 	// Of conditions and events of pods.
 

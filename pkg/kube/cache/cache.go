@@ -100,6 +100,7 @@ type Cache struct {
 	nominationsAtStart map[string]string            // members that were nominated at the start, and the node
 	absent             []Absent                     // groups for whose absent members nodes are to be reserved
 	lost               map[string]*v1.Pod           // stand-ins for lost members, by key
+	successors         map[string]successor         // stand-ins for pods that are evicted and start elsewhere, by key
 	strays             map[string]*stray            // pods without a gang that may have meant one
 	nodes              map[string]*v1.Node
 	deletedNodes       map[string]bool // deleted nodes that a snapshot may still hold
@@ -120,9 +121,10 @@ type Cache struct {
 type Limits struct {
 	// Leave is how long a reservation found after a restart waits for victims.
 	Leave time.Duration
-	// Wait and Policy are the defaults of gangs.
+	// Wait, Policy and Moves (repair policy Move) are the defaults of gangs.
 	Wait   time.Duration
 	Policy gang.MatchPolicy
+	Moves  bool
 	// Starve is how long a gang is unschedulable before capacity is held for it; 0 disables that.
 	Starve time.Duration
 	// Repair is how long capacity is held for missing members of an incomplete gang; 0 disables that.
@@ -138,7 +140,7 @@ func (c *Cache) Configure(l Limits) {
 	old := c.Limits
 	c.Limits, c.book.Starve, c.book.Repair = l, l.Starve, l.Repair
 	var effects []gang.Effect
-	if old.Wait != l.Wait || old.Policy != l.Policy {
+	if old.Wait != l.Wait || old.Policy != l.Policy || old.Moves != l.Moves {
 		for _, ref := range c.refs() {
 			if r := c.gangs[ref]; r != nil && r.Declared != nil {
 				effects = append(effects, c.redeclare(r)...)
@@ -173,6 +175,7 @@ func New(o Options) *Cache {
 		singleReservations: map[string]singleReservation{},
 		nominationsAtStart: map[string]string{},
 		lost:               map[string]*v1.Pod{},
+		successors:         map[string]successor{},
 		strays:             map[string]*stray{},
 		nodes:              map[string]*v1.Node{},
 		deletedNodes:       map[string]bool{},

@@ -36,6 +36,7 @@ type Reservation struct {
 	Evicted        []*v1.Pod         // the victims
 	Places         []gang.Assignment // the node assignments of all members
 	Planned        gang.Planned      // the event for the gang book
+	Swap           bool              // nodes elsewhere are reserved for the victims' successors
 	Why            string            // why the victims' quota is overdue; "" if priority or the preemptor's quota decided
 }
 
@@ -47,7 +48,7 @@ type reservation struct {
 
 // Reserve records a reservation, and evicts its victims in the background.
 func (p *Evictor) Reserve(ctx context.Context, decided Reservation) {
-	by := preemptor{pod: decided.Representative, members: decided.Group.Pods, cache: p.Cache, why: decided.Why}
+	by := preemptor{pod: decided.Representative, members: decided.Group.Pods, cache: p.Cache, why: decided.Why, swap: decided.Swap}
 	if !decided.Group.Alone {
 		by.gangs = decided.Group.Whole()
 	}
