@@ -167,6 +167,11 @@ type (
 		Group   Ref
 		Refusal Obstacle
 	}
+	// RetryDue says that the group without a plan is to be tried again at a time.
+	RetryDue struct {
+		Group Ref
+		At    time.Time
+	}
 	// CapacityHeld holds these nodes for the starving group whose turn it is, until there are enough. With For, the hold
 	// is for a group whose turn it is not, and ends after that time.
 	CapacityHeld struct {
@@ -212,6 +217,7 @@ func (ev Released) apply(b *Book, now time.Time) []Effect      { return b.releas
 func (ev VictimsRemain) apply(b *Book, _ time.Time) []Effect   { return b.noteRemainingVictims(ev.Group) }
 func (ev PlanSearched) apply(b *Book, _ time.Time) []Effect    { return b.noteTried(ev.Pod) }
 func (ev Unschedulable) apply(b *Book, now time.Time) []Effect { return b.noteRefusal(ev, now) }
+func (ev RetryDue) apply(b *Book, _ time.Time) []Effect        { return b.retryAt(ev) }
 func (ev CapacityHeld) apply(b *Book, now time.Time) []Effect  { return b.hold(ev, now) }
 func (ev Dropped) apply(b *Book, now time.Time) []Effect       { return b.dropPlan(ev, now) }
 func (ev VictimStays) apply(b *Book, now time.Time) []Effect   { return b.abandonReservation(ev, now) }

@@ -302,6 +302,14 @@ func (b *Book) retryLater(g *group, now time.Time) {
 	g.failures++
 }
 
+// retryAt sets when the representative of a group without a plan tries again.
+func (b *Book) retryAt(ev RetryDue) []Effect {
+	if b.isKey(ev.Group) {
+		b.group(ev.Group).retryAt = ev.At
+	}
+	return nil
+}
+
 // report returns the effect Report for each gang of the group.
 func (b *Book) report(key Ref) (out []Effect) {
 	for _, ref := range b.groupOf(key) {

@@ -223,10 +223,10 @@ type Group struct {
 	// assigned members. Only free capacity helps: an eviction would plan them all again.
 	Holding bool
 	// Starving says that capacity is held for the group although it is not enough. HeldNodes is what is held.
-	Starving  bool
+	Starving bool
 	// UnschedulableSince is when the first search failed after the latest plan; zero if none failed.
 	UnschedulableSince time.Time
-	HeldNodes map[string]string // pod -> node
+	HeldNodes          map[string]string // pod -> node
 	// Choice says which gangs a plan may omit, in the order of Gangs; nil if none.
 	Choice *choice.Choice
 }

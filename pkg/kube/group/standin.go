@@ -60,7 +60,9 @@ const lostMark = "lost"
 
 // Lost returns a stand-in for a member that was lost, or with a number for one of several members like the given pod. It has no volumes and
 // claims of its own, since its controller may create others.
-func Lost(member *v1.Pod, number string) *v1.Pod { return standInFor(member, standInMark+lostMark+number) }
+func Lost(member *v1.Pod, number string) *v1.Pod {
+	return standInFor(member, standInMark+lostMark+number)
+}
 
 // Successor returns a stand-in for the pod that the controller of a running pod creates after the eviction of that pod.
 func Successor(running *v1.Pod) *v1.Pod { return standInFor(running, standInMark+"next") }

@@ -5,10 +5,9 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 
 	"github.com/muster-scheduler/muster/pkg/apis/reasons"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
@@ -41,11 +40,7 @@ func (p *Plugin) moveTo(ctx context.Context, a *place.Attempt, r *preempt.Reloca
 	case !a.Group.Moves:
 		return status.WouldMove(r.Domain)
 	case remaining > 0:
-		p.Writer.DoAfter("move of "+a.Group.Key.ID(), remaining, func(context.Context) error {
-			p.renewals.Add(a.Group.Key, struct{}{})
-			p.handle.Activate(klog.Background(), map[string]*v1.Pod{convert.PodKey(representative): representative})
-			return nil
-		})
+		p.Cache.Handle(gang.RetryDue{Group: a.Group.Key, At: now.Add(remaining)})
 		return status.MovesLater(r.Domain, timeout)
 	case !p.Preemptor.Move(ctx, r, representative):
 		return status.MoveForbidden(r.Domain)

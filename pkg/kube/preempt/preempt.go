@@ -51,9 +51,9 @@ type Preemptor struct {
 	memory   searchMemory
 	endWaits endWaits
 	swapped  memo.Map[gang.Ref, types.UID] // the replacement for which the latest swap was made, by group
-	retries  memo.Map[gang.Ref, *v1.Pod] // scheduled retries: the representative to activate, by group
-	searched atomic.Int64                // how many nodes have been searched for victims so far
-	among    int64                       // mostAmongNodes; tests set less
+	retries  memo.Map[gang.Ref, *v1.Pod]   // scheduled retries: the representative to activate, by group
+	searched atomic.Int64                  // how many nodes have been searched for victims so far
+	among    int64                         // mostAmongNodes; tests set less
 }
 
 // New returns the Preemptor of a profile.
