@@ -103,28 +103,13 @@ func (b *Book) reserveSuccessors(ev FutureReserved, g *group) []Effect {
 	}
 	out := b.reserveFuture(ev.Group, ev.Places, ev.Until)
 	if a := b.futures[ev.Group]; a != nil {
-		a.missing, a.successors, a.priority = false, true, b.lowestPriority(ev.Group)
+		a.missing, a.successors, a.priority = false, true, ev.Priority
 	}
 	return out
 }
 
 // IsPlaceholder returns whether a node is reserved for a placeholder of this name.
 func (b *Book) IsPlaceholder(pod string) bool { _, ok := b.placeholders[pod]; return ok }
-
-// lowestPriority returns the lowest priority of the group's members; 0 without members.
-func (b *Book) lowestPriority(key Ref) (lowest int32) {
-	found := false
-	for _, ref := range b.groupOf(key) {
-		if g := b.gangs[ref]; g != nil {
-			for _, m := range g.members {
-				if !found || m.Priority < lowest {
-					found, lowest = true, m.Priority
-				}
-			}
-		}
-	}
-	return lowest
-}
 
 // loseSuccessors marks the reservations for successors of other groups that use the node as lost, if the member m that gets the node has a
 // higher priority. Members of other priority get the node only if they fit beside the successors.
@@ -155,8 +140,8 @@ func (b *Book) releaseFuture(key Ref) []Effect {
 	return []Effect{{Verb: Freed}}
 }
 
-// releaseOrphanedFuture ends the reservation of a group that has neither a bound member nor a plan. It also ends the reservation for missing
-// members when none is missing and all existing members are bound.
+// releaseOrphanedFuture ends the reservation of a group that has neither a bound member nor a plan, except for successors. It also ends the
+// reservation for missing members when none is missing and all existing members are bound.
 func (b *Book) releaseOrphanedFuture(key Ref) []Effect {
 	a := b.futures[key]
 	if a == nil || a.successors {

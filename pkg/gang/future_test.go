@@ -186,7 +186,10 @@ func TestNodesOfSuccessorsSurviveTheEviction(t *testing.T) {
 	t.Run("a group with a plan has none", func(t *testing.T) {
 		s := start(t)
 		s.do(seen("h-0", 0, ""), planned("h", "h-0@n2"))
-		s.do(gang.FutureReserved{Group: ref("h"), Places: []gang.Assignment{{Pod: "h-0~next", Node: "n3"}}, Until: s.now.Add(time.Minute), Successors: true})
+		s.do(gang.FutureReserved{
+			Group: ref("h"), Places: []gang.Assignment{{Pod: "h-0~next", Node: "n3"}}, Successors: true,
+			Until: s.now.Add(time.Minute),
+		})
 		require.Empty(t, s.book.PlacesOn("n3"))
 	})
 }

@@ -136,12 +136,13 @@ type (
 	// FutureReserved reserves nodes for members that do not exist, without a plan of existing members: for missing members, or again for
 	// future members for which an earlier process had reserved nodes (Planned.Future).
 	// With Successors, the nodes are for the successors of running members, or of a pod without a gang, which are evicted after that. This
-	// reservation survives the eviction. Without Places it ends.
+	// reservation survives the eviction. Priority is their lowest priority. Without Places the reservation ends.
 	FutureReserved struct {
 		Group      Ref
 		Places     []Assignment
 		Until      time.Time
 		Successors bool
+		Priority   int32
 	}
 	// Confirmed says that the reserved nodes are free now. With Turn, members enter in this order.
 	Confirmed struct {

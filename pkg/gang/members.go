@@ -59,6 +59,9 @@ func (b *Book) remove(ref Ref) []Effect {
 	}
 	delete(b.resumed, g.key)
 	out := b.forget(g.key, "gang "+ref.String()+" was removed")
+	if g.spec.UID != "" { // its object was deleted, so that no successors come
+		out = append(out, b.releaseFuture(g.key)...)
+	}
 	previous := g.groupList()
 	g.spec = nil
 	touched := append(b.setListed(ref, previous, nil), b.listersOf(ref)...)

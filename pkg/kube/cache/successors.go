@@ -25,12 +25,14 @@ type successor struct {
 func (c *Cache) ReserveSuccessors(restarted *Group, places []gang.Assignment) bool {
 	c.mu.Lock()
 	maps.DeleteFunc(c.successors, func(key string, _ successor) bool { return !c.book.IsPlaceholder(key) })
+	lowest := restarted.Pending[0].Priority
 	for _, m := range restarted.Pending {
+		lowest = min(lowest, m.Priority)
 		c.successors[m.Pod] = successor{restarted.Pods[m.Pod], restarted.Key}
 	}
 	until := c.Clock.Now().Add(max(c.Repair, time.Minute))
 	c.mu.Unlock()
-	c.Handle(gang.FutureReserved{Group: restarted.Key, Places: places, Until: until, Successors: true})
+	c.Handle(gang.FutureReserved{Group: restarted.Key, Places: places, Until: until, Successors: true, Priority: lowest})
 	return c.ReservesSuccessors(restarted.Key)
 }
 
@@ -42,12 +44,12 @@ func (c *Cache) ReservesSuccessors(group gang.Ref) bool {
 // ReleaseSuccessors ends the reservations for the successors of pods that are not evicted after all.
 func (c *Cache) ReleaseSuccessors(spared []*v1.Pod) {
 	for _, pod := range spared {
-		c.releaseSuccessor(func(s successor) bool { return s.standIn.UID == group.Successor(pod).UID })
+		c.releaseSuccessor(func(s successor) bool { return s.standIn.UID == group.SuccessorUID(pod) })
 	}
 }
 
-// TakeSuccession ends the reservation for the successor of an evicted pod without a gang, if the given pod is that successor: it has the same
-// controller. Call it when the pod has a node.
+// TakeSuccession ends the reservation for the successor of an evicted pod without a gang, if the given pod is that successor: both have the
+// same controller. Call it when the pod has a node.
 func (c *Cache) TakeSuccession(pod *v1.Pod) {
 	c.releaseSuccessor(func(s successor) bool { return succeeds(pod, s.standIn) })
 }
@@ -75,8 +77,8 @@ func succeeds(pod, standIn *v1.Pod) bool {
 	return owner != nil && other != nil && owner.UID == other.UID
 }
 
-// shares returns whether the pod, whose key is self, may use the node that is assigned to the pod or stand-in with the given key: it is that
-// pod, of its group, or its successor. c.mu is locked.
+// shares returns whether the pod, whose key is self, may use the node that is assigned to the pod or stand-in with the given key: it is the
+// same, of its group, or its successor. c.mu is locked.
 func (c *Cache) shares(key, self string, pod *v1.Pod) bool {
 	if key == self || c.book.SameGroup(key, self) {
 		return true

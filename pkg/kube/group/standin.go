@@ -65,7 +65,13 @@ func Lost(member *v1.Pod, number string) *v1.Pod {
 }
 
 // Successor returns a stand-in for the pod that the controller of a running pod creates after the eviction of that pod.
-func Successor(running *v1.Pod) *v1.Pod { return standInFor(running, standInMark+"next") }
+func Successor(running *v1.Pod) *v1.Pod { return standInFor(running, nextMark) }
+
+// SuccessorUID returns the UID of Successor's stand-in.
+func SuccessorUID(running *v1.Pod) types.UID { return running.UID + nextMark }
+
+// nextMark is the mark of stand-ins for successors.
+const nextMark = standInMark + "next"
 
 // standInFor returns a pod like the given one, without a node. mark follows its name and its UID.
 func standInFor(member *v1.Pod, mark string) *v1.Pod {

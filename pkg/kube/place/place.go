@@ -93,8 +93,8 @@ func (a *Attempt) open(avoid Avoid) *Attempt {
 	return a
 }
 
-// Elsewhere returns an attempt for another group on the same snapshot, as if the pods in gone did not run. It excludes nodes for which avoid
-// (or nil) is true.
+// Elsewhere returns an attempt for another group on the same snapshot, as if the pods in gone did not run. It excludes nodes for which
+// avoid (or nil) is true.
 func (a *Attempt) Elsewhere(ctx context.Context, group *cache.Group, gone []*v1.Pod, avoid Avoid) *Attempt {
 	b := &Attempt{
 		Group: group, Net: a.Net, Nodes: a.allNodes, allNodes: a.allNodes,

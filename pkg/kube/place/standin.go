@@ -74,8 +74,8 @@ func (a *Attempt) FreeOutside() (names []string, domain string) {
 	return names, domain
 }
 
-// JoinableNodes returns the nodes on which members may be placed beside the running ones: the nodes of the domains in which MustGather keeps
-// the group; all nodes without running members or MustGather. Call it after Plan.
+// JoinableNodes returns the nodes on which members may be placed beside the running ones: the nodes of the domains in which MustGather
+// keeps the group; all nodes without running members or MustGather. Call it after Plan.
 func (a *Attempt) JoinableNodes() (nodes []fwk.NodeInfo) {
 	tree := a.Net.Tree
 	inside := make([]bool, len(a.Nodes))

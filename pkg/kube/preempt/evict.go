@@ -22,9 +22,10 @@ func (p *Preemptor) Evict(
 ) (node string, verdict Verdict) {
 	a, found, verdict := p.overChoices(ctx, append([]*place.Attempt{a}, alternatives...))
 	var exchanged *swap
+	var successors gang.Ref
 	if found == nil && (verdict == NoVictims || verdict == NoHelp) {
 		if exchanged = p.findSwap(ctx, a, representative); exchanged != nil {
-			a, found = exchanged.attempt, exchanged.found
+			a, found, successors = exchanged.attempt, exchanged.found, exchanged.restarted.Key
 		}
 	}
 	if found == nil {
@@ -54,7 +55,7 @@ func (p *Preemptor) Evict(
 	p.Meter.Preemption(len(found.gone))
 	p.Reserve(ctx, departure.Reservation{
 		Group: a.Group, Lowest: a.Lowest(), Representative: representative, Domain: a.Domain(found.Places), Evicted: gone,
-		Places: found.Places, Why: why, Swap: exchanged != nil,
+		Places: found.Places, Why: why, Successors: successors,
 		Planned: gang.Planned{
 			Group: a.Group.Key, Places: own, Future: earlier, Reserved: true, InOrder: found.InOrder || a.Ordered(),
 			Until: p.Clock.Now().Add(max(longestGrace(gone), longest(found.awaits, p.Clock.Now())) + p.Limits().Leave),

@@ -29,8 +29,8 @@ type swap struct {
 // mostSwaps bounds the gangs and pods that one search for a swap tries.
 const mostSwaps = 16
 
-// findSwap returns a swap for an incomplete gang without a plan, if no pods of lower priority can be evicted for it; nil if there is none, or
-// if there was one for the same representative.
+// findSwap returns a swap for an incomplete gang without a plan, if no pods of lower priority can be evicted for it. It returns nil if none
+// is possible, or if there was one for the same representative.
 func (p *Preemptor) findSwap(ctx context.Context, a *place.Attempt, representative *v1.Pod) *swap {
 	if a = needed(a); !p.Limits().Swap || a == nil || !p.Incomplete(a.Group) || !a.CapacityKnown() {
 		return nil
@@ -141,8 +141,8 @@ func (p *Preemptor) restart(key gang.Ref, pod *v1.Pod) *restartable {
 	return r
 }
 
-// mayRestart returns whether all pods may be evicted together, are then recreated, and scheduled by this profile. They have a controller, no
-// label and no budget protects them, the API server has not rejected their eviction, and no named ResourceClaim ties them to their node.
+// mayRestart returns whether all pods may be evicted together, are then recreated, and scheduled by this profile. They have a controller,
+// no label and no budget protects them, the API server has not rejected their eviction, and no named ResourceClaim ties them to their node.
 func (p *Preemptor) mayRestart(pods []*v1.Pod, budgets map[string][]budget) bool {
 	vetoed, _ := p.Victims.Vetoed(p.Clock.Now())
 	allowed := map[string]int{} // by budget, the disruptions that are left

@@ -32,7 +32,8 @@ func MoveForbidden(domain string) string {
 
 // Moving returns the sentence on the domain to which the gang moves now.
 func Moving(domain string) string {
-	return fmt.Sprintf("The gang moves to %s: nodes are reserved there for all its members, and its running members are evicted.", inWords(domain))
+	return fmt.Sprintf("The gang moves to %s: nodes are reserved there for all its members, and its running members are evicted.",
+		inWords(domain))
 }
 
 func wouldFit(domain string) string { return "The whole gang would fit in " + inWords(domain) }
