@@ -13,6 +13,7 @@ func (b *Book) assign(g *group, m *member, node string) {
 	m.assignment = b.assignments
 	m.recordNode(node)
 	b.occupy(node, m.Pod)
+	b.loseSuccessors(m, node)
 	b.change(m, b.notePlanned)
 }
 

@@ -47,7 +47,7 @@ func (b *Book) Check() error {
 	}
 	standIns := 0
 	for key, a := range b.futures {
-		if !b.isKey(key) {
+		if !b.isKey(key) && !a.successors {
 			return fmt.Errorf("places are kept ahead for %s, which is no group", key)
 		}
 		standIns += len(a.nodes)
@@ -60,7 +60,7 @@ func (b *Book) Check() error {
 			}
 			want[node][pod] = true
 		}
-		if n := b.count(key); n.bound == 0 && (b.groups[key] == nil || len(b.groups[key].plan) == 0) {
+		if n := b.count(key); n.bound == 0 && !a.successors && (b.groups[key] == nil || len(b.groups[key].plan) == 0) {
 			return fmt.Errorf("places are kept ahead for %s, which has no placed member", key)
 		}
 	}

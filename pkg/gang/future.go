@@ -10,12 +10,18 @@ import (
 // nodes are reserved for the future ones (Planned.Future). Nodes are also reserved for the missing members of an incomplete gang, until
 // their controller recreates them (Missing). Members of the group and preemptors of higher priority may use these nodes. The reservation
 // ends when the group is planned again, when no member runs, when no member is missing any more, or when its time is over.
+//
+// Before running pods are evicted so that they start elsewhere, nodes are reserved for their successors (FutureReserved.Successors). This
+// reservation ends only when the group is planned again, when a member of higher priority gets one of the nodes, or when its time is over.
 
 // futureReservation is the nodes that are reserved for members that do not exist yet.
 type futureReservation struct {
 	nodes   map[string]string // by placeholder name
 	until   time.Time
 	missing bool // the members existed and were lost
+	// successors says that the members run elsewhere and are evicted. lost says that another group has taken a node of theirs.
+	successors, lost bool
+	priority         int32 // of successors, the lowest
 }
 
 // Missing returns how many members an incomplete gang lacks: it was complete, members run, and fewer than minMember exist. It returns 0 for
@@ -74,6 +80,9 @@ func (b *Book) futureLimit(key Ref, now time.Time) time.Time {
 // reserved for missing members, and leaves other reservations as they are.
 func (b *Book) addFuture(ev FutureReserved) []Effect {
 	g, old := b.groups[ev.Group], b.futures[ev.Group]
+	if ev.Successors {
+		return b.reserveSuccessors(ev, g)
+	}
 	if !b.isKey(ev.Group) || old != nil && !old.missing || b.terminating(ev.Group) || g != nil && len(g.plan) > 0 ||
 		!b.hasBoundMember(ev.Group) {
 		return nil
@@ -89,8 +98,36 @@ func (b *Book) hasBoundMember(key Ref) bool {
 	return slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool { g := b.gangs[ref]; return g != nil && g.counts.bound > 0 })
 }
 
-// ReservesFuture returns whether nodes are reserved for future members of the group.
-func (b *Book) ReservesFuture(key Ref) bool { return b.futures[key] != nil }
+// reserveSuccessors replaces the group's reservation by one for successors. It changes nothing for a group that has a plan or is being
+// evicted. The group may be one that the book does not know: a pod without a gang.
+func (b *Book) reserveSuccessors(ev FutureReserved, g *group) []Effect {
+	if len(ev.Places) > 0 && (b.terminating(ev.Group) || g != nil && len(g.plan) > 0) {
+		return nil
+	}
+	out := b.reserveFuture(ev.Group, ev.Places, ev.Until)
+	if a := b.futures[ev.Group]; a != nil {
+		a.missing, a.successors, a.priority = false, true, ev.Priority
+	}
+	return out
+}
+
+// IsPlaceholder returns whether a node is reserved for a placeholder of this name.
+func (b *Book) IsPlaceholder(pod string) bool { _, ok := b.placeholders[pod]; return ok }
+
+// loseSuccessors marks the reservations for successors of other groups that use the node as lost, if the member m that gets the node has a
+// higher priority. Members of other priority get the node only if they fit beside the successors.
+func (b *Book) loseSuccessors(m *member, node string) {
+	for key, a := range b.futures {
+		if a.successors && a.priority < m.Priority && key != b.groupKey(m.Gang) {
+			for _, reserved := range a.nodes {
+				a.lost = a.lost || reserved == node
+			}
+		}
+	}
+}
+
+// ReservesFuture returns whether nodes are reserved for future members of the group, and no other group has taken them.
+func (b *Book) ReservesFuture(key Ref) bool { a := b.futures[key]; return a != nil && !a.lost }
 
 // releaseFuture ends the reservation for future members.
 func (b *Book) releaseFuture(key Ref) []Effect {
@@ -106,11 +143,11 @@ func (b *Book) releaseFuture(key Ref) []Effect {
 	return []Effect{{Verb: Freed}}
 }
 
-// releaseOrphanedFuture ends the reservation of a group that has neither a bound member nor a plan. It also ends the reservation for
-// missing members when none is missing and all existing members are bound.
+// releaseOrphanedFuture ends the reservation of a group that has neither a bound member nor a plan, except for successors. It also ends the
+// reservation for missing members when none is missing and all existing members are bound.
 func (b *Book) releaseOrphanedFuture(key Ref) []Effect {
 	a := b.futures[key]
-	if a == nil {
+	if a == nil || a.successors {
 		return nil
 	}
 	if n := b.count(key); a.missing && n.exist == n.bound && b.missingInGroup(key) == 0 {

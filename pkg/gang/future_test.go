@@ -126,3 +126,82 @@ func TestNodesAreReservedForFutureMembers(t *testing.T) {
 		require.Empty(t, s.book.PlacesOn("n2"))
 	})
 }
+
+// Before running members are evicted so that the gang starts elsewhere, nodes are reserved for their successors.
+func TestNodesOfSuccessorsSurviveTheEviction(t *testing.T) {
+	start := func(t *testing.T) *story {
+		s := newStory(t)
+		s.do(declared("g", 2), seen("g-0", 0, "n0"), seen("g-1", 1, "n0"), declared("h", 1))
+		s.do(gang.FutureReserved{
+			Group: ref("g"), Places: []gang.Assignment{{Pod: "g-0~next", Node: "n1"}, {Pod: "g-1~next", Node: "n1"}},
+			Until: s.now.Add(time.Minute), Successors: true,
+		})
+		require.Equal(t, []string{"g-0~next", "g-1~next"}, s.book.PlacesOn("n1"))
+		require.True(t, s.book.ReservesFuture(ref("g")))
+		return s
+	}
+	evicted := func(t *testing.T) *story {
+		s := start(t)
+		s.do(gang.Evicted{Pods: []gang.Victim{{Pod: "g-0", UID: "g-0"}, {Pod: "g-1", UID: "g-1"}}})
+		s.do(gang.MemberDeleted{Pod: "g-0", UID: "g-0"}, gang.MemberDeleted{Pod: "g-1", UID: "g-1"})
+		require.Len(t, s.book.PlacesOn("n1"), 2, "no member runs any more")
+		return s
+	}
+	t.Run("the recreated members take the nodes", func(t *testing.T) {
+		s := evicted(t)
+		s.do(seen("g-2", 2, ""), seen("g-3", 3, ""))
+		require.True(t, s.book.SameGroup("g-2", "g-0~next"))
+		require.Len(t, s.book.PlacesOn("n1"), 2, "until they are planned")
+		s.do(planned("g", "g-2@n1", "g-3@n1"))
+		require.Equal(t, []string{"g-2", "g-3"}, s.book.PlacesOn("n1"))
+	})
+	t.Run("no member is recreated in time", func(t *testing.T) {
+		s := evicted(t)
+		s.after(time.Minute)
+		require.Empty(t, s.book.PlacesOn("n1"))
+	})
+	t.Run("the members are not evicted after all", func(t *testing.T) {
+		s := start(t)
+		s.do(gang.FutureReserved{Group: ref("g"), Successors: true})
+		require.Empty(t, s.book.PlacesOn("n1"))
+		require.False(t, s.book.ReservesFuture(ref("g")))
+	})
+	for name, test := range map[string]struct {
+		priority int32
+		node     string
+		lost     bool
+	}{
+		"a member of higher priority gets a node": {5, "n1", true},
+		"one of equal priority fits beside them":  {0, "n1", false},
+		"one of higher priority gets another":     {5, "n2", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			higher := seen("h-0", 0, "")
+			higher.Member.Priority = test.priority
+			s.do(higher, planned("h", "h-0@"+test.node))
+			require.Equal(t, !test.lost, s.book.ReservesFuture(ref("g")), "a lost reservation stops the eviction")
+		})
+	}
+	t.Run("a group with a plan has none", func(t *testing.T) {
+		s := start(t)
+		s.do(seen("h-0", 0, ""), planned("h", "h-0@n2"))
+		s.do(gang.FutureReserved{
+			Group: ref("h"), Places: []gang.Assignment{{Pod: "h-0~next", Node: "n3"}}, Successors: true,
+			Until: s.now.Add(time.Minute),
+		})
+		require.Empty(t, s.book.PlacesOn("n3"))
+	})
+}
+
+// A gang that may move later is tried again when it is time.
+func TestRetryIsDue(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("g", 1), seen("g-0", 0, ""))
+	s.do(gang.PlanSearched{Pod: "g-0"}, gang.Unschedulable{Group: ref("g"), Refusal: gang.Obstacle{By: gang.Plan, Words: "test"}})
+	s.do(gang.RetryDue{Group: ref("g"), At: s.now.Add(time.Minute)})
+	group, _ := s.book.GroupOf(ref("g"))
+	require.Equal(t, s.now, group.UnschedulableSince)
+	require.NotContains(t, s.book.Apply(gang.Tick{}, s.now.Add(59*time.Second)), gang.Effect{Verb: gang.Wake, Pod: "g-0"})
+	require.Contains(t, s.book.Apply(gang.Tick{}, s.now.Add(time.Minute)), gang.Effect{Verb: gang.Wake, Pod: "g-0"})
+}

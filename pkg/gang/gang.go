@@ -135,12 +135,16 @@ type (
 	}
 	// FutureReserved reserves nodes for members that do not exist, without a plan of existing members: for missing members, or again for
 	// future members for which an earlier process had reserved nodes (Planned.Future).
-	// Without Places it says with Refusal why no node is free for missing members; nodes that are reserved stay so.
+	// With Refusal and without Places it says why no node is free for missing members; nodes that are reserved stay so.
+	// With Successors, the nodes are for the successors of running members, or of a pod without a gang, which are evicted after that. This
+	// reservation survives the eviction. Priority is their lowest priority. Without Places the reservation ends.
 	FutureReserved struct {
-		Group   Ref
-		Places  []Assignment
-		Until   time.Time
-		Refusal Obstacle
+		Group      Ref
+		Places     []Assignment
+		Until      time.Time
+		Refusal    Obstacle
+		Successors bool
+		Priority   int32
 	}
 	// MemberGone says that the object of a lost member does not exist any more, so that its controller can recreate it.
 	MemberGone struct{ Gang Ref }
@@ -167,6 +171,11 @@ type (
 	Unschedulable struct {
 		Group   Ref
 		Refusal Obstacle
+	}
+	// RetryDue says that the group without a plan is to be tried again at a time.
+	RetryDue struct {
+		Group Ref
+		At    time.Time
 	}
 	// CapacityHeld holds these nodes for the starving group whose turn it is, until there are enough. With For, the hold
 	// is for a group whose turn it is not, and ends after that time.
@@ -214,6 +223,7 @@ func (ev Released) apply(b *Book, now time.Time) []Effect      { return b.releas
 func (ev VictimsRemain) apply(b *Book, _ time.Time) []Effect   { return b.noteRemainingVictims(ev.Group) }
 func (ev PlanSearched) apply(b *Book, _ time.Time) []Effect    { return b.noteTried(ev.Pod) }
 func (ev Unschedulable) apply(b *Book, now time.Time) []Effect { return b.noteRefusal(ev, now) }
+func (ev RetryDue) apply(b *Book, _ time.Time) []Effect        { return b.retryAt(ev) }
 func (ev CapacityHeld) apply(b *Book, now time.Time) []Effect  { return b.hold(ev, now) }
 func (ev Dropped) apply(b *Book, now time.Time) []Effect       { return b.dropPlan(ev, now) }
 func (ev VictimStays) apply(b *Book, now time.Time) []Effect   { return b.abandonReservation(ev, now) }
@@ -346,6 +356,7 @@ type group struct {
 	// avoid is the nodes that did not accept an assigned member. Plans avoid them for a while, longer each time.
 	avoid              map[string]avoidedNode
 	unschedulableSince time.Time         // zero once it has a plan
+	firstRefusal       time.Time         // as unschedulableSince, which a vain hold restarts
 	heldNodes          map[string]string // pod -> node, as in a plan, but not enough of them
 	holdGrown          time.Time         // when their number last grew
 	holdUntil          time.Time         // when the hold ends; zero if it is the group's turn

@@ -62,6 +62,9 @@ func (b *Book) remove(ref Ref) []Effect {
 	}
 	delete(b.resumed, g.key)
 	out := b.forget(g.key, "gang "+ref.String()+" was removed")
+	if g.spec.UID != "" { // its object was deleted, so that no successors come
+		out = append(out, b.releaseFuture(g.key)...)
+	}
 	previous := g.groupList()
 	g.spec = nil
 	touched := append(b.setListed(ref, previous, nil), b.listersOf(ref)...)
@@ -201,7 +204,7 @@ func (b *Book) resetUnplanned(key Ref, ready bool) (out []Effect) {
 	}
 	*g = group{
 		refusal: g.refusal, retryAt: g.retryAt, failures: g.failures, avoid: g.avoid, unschedulableSince: g.unschedulableSince,
-		heldNodes: g.heldNodes, holdGrown: g.holdGrown, holdUntil: g.holdUntil, vainHolds: g.vainHolds,
+		heldNodes: g.heldNodes, holdGrown: g.holdGrown, holdUntil: g.holdUntil, vainHolds: g.vainHolds, firstRefusal: g.firstRefusal,
 	}
 	if !ready {
 		out = b.endStarvation(key, g)

@@ -186,6 +186,9 @@ func (b *Book) noteRefusal(ev Unschedulable, now time.Time) []Effect {
 	if g.unschedulableSince.IsZero() {
 		g.unschedulableSince = now
 	}
+	if g.firstRefusal.IsZero() {
+		g.firstRefusal = now
+	}
 	if g.refusal.Equal(ev.Refusal) {
 		return nil
 	}
@@ -277,6 +280,9 @@ func (b *Book) clearPlan(key Ref) (out []Effect) {
 	g.unconfirmed = false
 	g.barrierOpen = false
 	g.deadline = time.Time{}
+	if a := b.futures[key]; a != nil && a.successors {
+		return out
+	}
 	return append(out, b.releaseFuture(key)...)
 }
 
@@ -294,6 +300,14 @@ func (b *Book) removeNomination(pod string) []Effect {
 func (b *Book) retryLater(g *group, now time.Time) {
 	g.retryAt = now.Add(min(firstRetry<<min(g.failures, 10), lastRetry))
 	g.failures++
+}
+
+// retryAt sets when the representative of a group without a plan tries again.
+func (b *Book) retryAt(ev RetryDue) []Effect {
+	if b.isKey(ev.Group) {
+		b.group(ev.Group).retryAt = ev.At
+	}
+	return nil
 }
 
 // report returns the effect Report for each gang of the group.

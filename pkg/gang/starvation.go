@@ -69,7 +69,7 @@ func (b *Book) releaseNodeHold(g *group, pod string) []Effect {
 
 // endStarvation ends the starvation of a group that has a plan or no waiting members.
 func (b *Book) endStarvation(key Ref, g *group) []Effect {
-	g.unschedulableSince, g.vainHolds = time.Time{}, 0
+	g.unschedulableSince, g.firstRefusal, g.vainHolds = time.Time{}, time.Time{}, 0
 	return b.releaseHold(key, g)
 }
 

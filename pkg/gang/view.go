@@ -224,8 +224,10 @@ type Group struct {
 	// assigned members. Only free capacity helps: an eviction would plan them all again.
 	Holding bool
 	// Starving says that capacity is held for the group although it is not enough. HeldNodes is what is held.
-	Starving  bool
-	HeldNodes map[string]string // pod -> node
+	Starving bool
+	// UnschedulableSince is when the first search failed after the latest plan; zero if none failed.
+	UnschedulableSince time.Time
+	HeldNodes          map[string]string // pod -> node
 	// RepairUntil is when the hold for missing members ends; zero if no gang is incomplete.
 	RepairUntil time.Time
 	// Choice says which gangs a plan may omit, in the order of Gangs; nil if none.
@@ -432,6 +434,7 @@ func (b *Book) GroupOf(key Ref) (group *Group, ok bool) {
 		if a := b.futures[v.Key]; a != nil && len(g.plan) > 0 {
 			maps.Copy(v.Places, a.nodes)
 		}
+		v.UnschedulableSince = g.firstRefusal
 		v.Turn, v.HeldNodes = slices.Clone(g.turn), maps.Clone(g.heldNodes)
 	}
 	return v, true

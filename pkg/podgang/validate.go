@@ -228,6 +228,10 @@ func ValidatePodGroup(pg, old *unstructured.Unstructured, topology Topology) Ver
 		_, err := scheduling.ParseMatchPolicy(value)
 		addError(scheduling.AnnotationMatchPolicy, err)
 	}
+	if value, ok := annotations[scheduling.AnnotationRepair]; ok {
+		_, err := scheduling.ParseRepair(value)
+		addError(scheduling.AnnotationRepair, err)
+	}
 	if value, ok := annotations[scheduling.AnnotationTopologySpec]; ok {
 		spec, err := scheduling.ParseGatherSpec(value)
 		addError(scheduling.AnnotationTopologySpec, err)

@@ -95,7 +95,7 @@ var arrows = map[string][]string{
 	"pkg/kube/pace":        {"pkg/apis/config"},
 	"pkg/kube/plugin": {
 		"pkg/apis/reasons",
-		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare",
+		"pkg/apis/config", "pkg/apis/scheduling", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare",
 		"pkg/kube/elasticquota", "pkg/kube/fit",
 		"pkg/kube/group", "pkg/kube/memo", "pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
 	},
@@ -131,7 +131,7 @@ var arrows = map[string][]string{
 	"pkg/kube/preempt": {
 		"pkg/apis/reasons",
 		"pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/memo",
-		"pkg/kube/place",
+		"pkg/kube/group", "pkg/kube/place",
 		"pkg/kube/source", "pkg/kube/status", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/source": {

@@ -339,10 +339,10 @@ func TestSchedulerName(t *testing.T) {
 		},
 		{
 			name: "one member of two", comes: podGroup("g", nil) + pod("g-0", label, nil) + podOf("default-scheduler", "g-1", label, nil, ""),
-			want: lines("pods g-0: gated: 1 of 2 members can be placed; 1 cannot: schedulerName is default-scheduler, expected " +
+			want: lines("pods g-0: gated: 1 of 2 members can be placed; 1 cannot: schedulerName is default-scheduler, expected "+
 				"koord-scheduler or muster-scheduler", `pods g-1: gated: no profile serves schedulerName "default-scheduler"`+served,
-				"PodGroup g: Waiting: 1 of 2 members can be placed; 1 cannot: schedulerName is default-scheduler, expected " +
-					"koord-scheduler or muster-scheduler", "event PodGroup g: Waiting: 1 of 2 members can be placed; 1 cannot: " +
+				"PodGroup g: Waiting: 1 of 2 members can be placed; 1 cannot: schedulerName is default-scheduler, expected "+
+					"koord-scheduler or muster-scheduler", "event PodGroup g: Waiting: 1 of 2 members can be placed; 1 cannot: "+
 					"schedulerName is default-scheduler, expected koord-scheduler or muster-scheduler"),
 		},
 		{

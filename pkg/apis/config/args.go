@@ -38,6 +38,8 @@ const (
 //	maxGrace                5m              a duration > 0
 //	starvationTimeout       10m             a duration ≥ 0; 0 means never
 //	repairTimeout           10m             a duration ≥ 0; 0 means that no capacity is held
+//	repairSwap              true            true, false
+//	repairPolicy            Replace         Replace, Move
 //	defaultMatchPolicy      once-satisfied  only-waiting, waiting-and-running, once-satisfied
 //	spares                  none            a list of objects with the fields layer, nodes, unlessPriority
 //	degraded                none            an object with the fields conditions, labels, taints, avoidAfterFault
@@ -58,6 +60,10 @@ type Args struct {
 	StarvationTimeout time.Duration
 	// RepairTimeout is how long free capacity is held for the missing members of an incomplete gang. 0 means that none is held.
 	RepairTimeout time.Duration
+	// RepairSwap: a smaller gang of equal priority that fits elsewhere makes way for the replacement of a lost member.
+	RepairSwap bool
+	// RepairPolicy is the repair policy of gangs without one.
+	RepairPolicy scheduling.RepairPolicy
 	// DefaultMatchPolicy is the match policy of gangs without one.
 	DefaultMatchPolicy scheduling.MatchPolicy
 	// Spares are free nodes that new gangs leave unused, so that running gangs find capacity after a fault.
@@ -81,6 +87,8 @@ func Decode(raw runtime.Object) (Args, error) {
 		MaxGrace:             5 * time.Minute,
 		StarvationTimeout:    10 * time.Minute,
 		RepairTimeout:        10 * time.Minute,
+		RepairSwap:           true,
+		RepairPolicy:         scheduling.RepairReplace,
 		DefaultMatchPolicy:   scheduling.MatchOnceSatisfied,
 		ControllerWorkers:    1,
 	}
@@ -129,6 +137,11 @@ func Decode(raw runtime.Object) (Args, error) {
 		strictjson.Field{
 			Name: "repairTimeout", Into: &repair, Legal: "a duration ≥ 0, such as 10m",
 			Check: func() bool { return repair.Duration >= 0 },
+		},
+		strictjson.Field{Name: "repairSwap", Into: &a.RepairSwap, Legal: "true, false"},
+		strictjson.Field{
+			Name: "repairPolicy", Into: &a.RepairPolicy, Legal: "Replace, Move",
+			Check: func() bool { return slices.Contains(scheduling.RepairPolicies(), a.RepairPolicy) },
 		},
 		strictjson.Field{
 			Name: "defaultMatchPolicy", Into: &a.DefaultMatchPolicy, Legal: "only-waiting, waiting-and-running, once-satisfied",

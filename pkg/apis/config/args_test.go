@@ -20,6 +20,8 @@ func defaults() config.Args {
 		PreemptionTimeout:    5 * time.Minute, MaxGrace: 5 * time.Minute,
 		StarvationTimeout:  10 * time.Minute,
 		RepairTimeout:      10 * time.Minute,
+		RepairSwap:         true,
+		RepairPolicy:       scheduling.RepairReplace,
 		DefaultMatchPolicy: scheduling.MatchOnceSatisfied,
 		ControllerWorkers:  1,
 	}
@@ -46,9 +48,9 @@ func TestDecode(t *testing.T) {
 		},
 		`{"awareNetworkTopology":true,"enablePreemption":null}`: func(*config.Args) {},
 		`{"awareNetworkTopology":false,"enablePreemption":false,"defaultTimeout":"90s","preemptionTimeout":"1m","maxGrace":"1h","starvationTimeout":"0s",
-		  "repairTimeout":"0s","defaultMatchPolicy":"only-waiting","controllerWorkers":4,"skipCheckScheduleCycle":true}`: func(a *config.Args) {
+		  "repairTimeout":"0s","repairSwap":false,"repairPolicy":"Move","defaultMatchPolicy":"only-waiting","controllerWorkers":4,"skipCheckScheduleCycle":true}`: func(a *config.Args) {
 			*a = config.Args{
-				DefaultTimeout: 90 * time.Second, PreemptionTimeout: time.Minute, MaxGrace: time.Hour,
+				DefaultTimeout: 90 * time.Second, PreemptionTimeout: time.Minute, MaxGrace: time.Hour, RepairPolicy: scheduling.RepairMove,
 				DefaultMatchPolicy: scheduling.MatchOnlyWaiting, ControllerWorkers: 4, SkipCheckScheduleCycle: true,
 			}
 		},
@@ -68,7 +70,8 @@ func TestDecodeErrors(t *testing.T) {
 			`invalid; supported values: kubescheduler.config.k8s.io/v1`,
 		`{"enablePremption":true}`: `CoschedulingArgs.enablePremption: unknown field; ` +
 			`supported values: apiVersion, kind, awareNetworkTopology, enablePreemption, defaultTimeout, preemptionTimeout, maxGrace, ` +
-			`starvationTimeout, repairTimeout, defaultMatchPolicy, spares, degraded, controllerWorkers, skipCheckScheduleCycle`,
+			`starvationTimeout, repairTimeout, repairSwap, repairPolicy, defaultMatchPolicy, spares, degraded, controllerWorkers, ` +
+			`skipCheckScheduleCycle`,
 		`{"enablePreemption":true,"enablePreemption":false}`: `CoschedulingArgs: duplicate field "enablePreemption"; ` +
 			`supported values: each field once`,
 		`{"enablePreemption":"yes"}`:  `CoschedulingArgs.enablePreemption: "yes" is invalid; supported values: true, false`,
@@ -89,6 +92,8 @@ func TestDecodeErrors(t *testing.T) {
 		`{"degraded":{"labels":["health"]}}`:     `CoschedulingArgs.degraded.labels: ["health"] is invalid; supported values: a list of labels`,
 		`{"degraded":{"taints":["a b"]}}`:        `CoschedulingArgs.degraded.taints: ["a b"] is invalid; supported values: a list of keys of taints`,
 		`{"degraded":{"avoidAfterFault":"-1m"}}`: `CoschedulingArgs.degraded.avoidAfterFault: "-1m" is invalid; supported values: a duration ≥ 0`,
+		`{"repairSwap":1}`:                       `CoschedulingArgs.repairSwap: 1 is invalid; supported values: true, false`,
+		`{"repairPolicy":"move"}`:                `CoschedulingArgs.repairPolicy: "move" is invalid; supported values: Replace, Move`,
 		`{"starvationTimeout":"-1s"}`: `CoschedulingArgs.starvationTimeout: "-1s" is invalid; ` +
 			`supported values: a duration ≥ 0, such as 10m`,
 		`{"defaultMatchPolicy":"once"}`: `CoschedulingArgs.defaultMatchPolicy: "once" is invalid; ` +

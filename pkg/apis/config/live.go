@@ -8,7 +8,8 @@ import (
 
 // live are the arguments that a running scheduler applies when its configuration changes.
 var live = []string{
-	"enablePreemption", "defaultTimeout", "preemptionTimeout", "maxGrace", "starvationTimeout", "repairTimeout", "defaultMatchPolicy",
+	"enablePreemption", "defaultTimeout", "preemptionTimeout", "maxGrace", "starvationTimeout", "repairTimeout", "repairSwap", "repairPolicy",
+	"defaultMatchPolicy",
 	"spares", "degraded",
 	"skipCheckScheduleCycle", // it has no effect, so it needs no restart
 }

@@ -20,6 +20,7 @@ const (
 	EvictionFailed       = "EvictionFailed"
 	Reserved             = "Reserved"
 	ReservationGivenUp   = "ReservationGivenUp"
+	Moving               = "Moving"
 
 	// Of the condition Repairing of a gang that has lost members, and of events about it.
 

@@ -33,6 +33,24 @@ const (
 	MatchOnceSatisfied MatchPolicy = "once-satisfied"
 )
 
+// RepairPolicy says what happens to a running gang with a lost member that its domain cannot replace.
+type RepairPolicy string
+
+const (
+	// RepairReplace waits for capacity in the domain. It is the default.
+	RepairReplace RepairPolicy = "Replace"
+	// RepairMove evicts the gang after repairTimeout if another domain takes all its members.
+	RepairMove RepairPolicy = "Move"
+)
+
+// RepairPolicies lists the valid repair policies.
+func RepairPolicies() []RepairPolicy { return []RepairPolicy{RepairReplace, RepairMove} }
+
+// ParseRepair parses the value of AnnotationRepair.
+func ParseRepair(value string) (RepairPolicy, error) {
+	return oneOf(AnnotationRepair, value, RepairPolicies()...)
+}
+
 // ParseMode parses the value of AnnotationMode.
 func ParseMode(value string) (Mode, error) {
 	return oneOf(AnnotationMode, value, ModeStrict, ModeNonStrict)

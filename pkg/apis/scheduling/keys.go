@@ -39,6 +39,8 @@ const (
 	AnnotationMatchPolicyAlias = "pod-group.scheduling.sigs.k8s.io/match-policy"
 	// AnnotationGroups lists the gangs of a GangGroup. See ParseGroups.
 	AnnotationGroups = "gang.scheduling.koordinator.sh/groups"
+	// AnnotationRepair says what happens if the domain of a running gang cannot replace a lost member. See ParseRepair.
+	AnnotationRepair = "muster.sh/repair"
 	// AnnotationTopologySpec is the topology constraint. See ParseGatherSpec.
 	AnnotationTopologySpec = "gang.scheduling.koordinator.sh/network-topology-spec"
 )

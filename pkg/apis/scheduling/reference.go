@@ -121,6 +121,12 @@ func chapters() []Chapter {
 					Example: "once-satisfied", Check: check(ParseMatchPolicy),
 				},
 				{
+					Name: AnnotationRepair, On: onBoth,
+					Meaning: "what happens if the domain of a running gang cannot replace a lost member. `Replace`: the replacement waits. " +
+						"`Move`: after `repairTimeout` the gang is evicted if another domain takes all its members; their nodes are reserved first",
+					Default: "`repairPolicy` of CoschedulingArgs", Example: "Move", Check: check(ParseRepair),
+				},
+				{
 					Name: AnnotationGroups, On: onBoth,
 					Meaning: "a gang group: gangs that start together, at most 64, each as namespace/name. Each gang of the group must list all of them",
 					Default: "the gang alone", Example: `["default/launcher","default/workers"]`, Check: check(ParseGroups),

@@ -19,7 +19,7 @@ func (c *Cache) Reserves(node string, pod *v1.Pod) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	self := convert.PodKey(pod)
-	return slices.ContainsFunc(c.book.PlacesOn(node), func(key string) bool { return key == self || c.book.SameGroup(key, self) })
+	return slices.ContainsFunc(c.book.PlacesOn(node), func(key string) bool { return c.shares(key, self, pod) })
 }
 
 // PlacesIn returns PlacesOn for all nodes of a tree, by node index. Nodes without such members are left out.
@@ -48,7 +48,7 @@ func (c *Cache) PlacesOn(node string, pod *v1.Pod) []*v1.Pod {
 func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 	self := convert.PodKey(pod)
 	for _, key := range c.book.PlacesOn(node) {
-		if key == self || c.book.SameGroup(key, self) {
+		if c.shares(key, self, pod) {
 			continue
 		}
 		if p := c.assignedPod(key); p != nil && c.outranks(p, pod) && !c.reservedAfter(p, pod) {

@@ -101,6 +101,7 @@ type Cache struct {
 	absent             []Absent                     // groups for whose absent members nodes are to be reserved
 	lost               map[string]*v1.Pod           // stand-ins for lost members, by key
 	terminating        map[string]*v1.Pod           // bound members that terminate, by key
+	successors         map[string]successor         // stand-ins for pods that are evicted and start elsewhere, by key
 	strays             map[string]*stray            // pods without a gang that may have meant one
 	nodes              map[string]*v1.Node
 	deletedNodes       map[string]bool // deleted nodes that a snapshot may still hold
@@ -121,9 +122,10 @@ type Cache struct {
 type Limits struct {
 	// Leave is how long a reservation found after a restart waits for victims.
 	Leave time.Duration
-	// Wait and Policy are the defaults of gangs.
+	// Wait, Policy and Moves (repair policy Move) are the defaults of gangs.
 	Wait   time.Duration
 	Policy gang.MatchPolicy
+	Moves  bool
 	// Starve is how long a gang is unschedulable before capacity is held for it; 0 disables that.
 	Starve time.Duration
 	// Repair is how long capacity is held for missing members of an incomplete gang; 0 disables that.
@@ -139,7 +141,7 @@ func (c *Cache) Configure(l Limits) {
 	old := c.Limits
 	c.Limits, c.book.Starve, c.book.Repair = l, l.Starve, l.Repair
 	var effects []gang.Effect
-	if old.Wait != l.Wait || old.Policy != l.Policy {
+	if old.Wait != l.Wait || old.Policy != l.Policy || old.Moves != l.Moves {
 		for _, ref := range c.refs() {
 			if r := c.gangs[ref]; r != nil && r.Declared != nil {
 				effects = append(effects, c.redeclare(r)...)
@@ -175,6 +177,7 @@ func New(o Options) *Cache {
 		nominationsAtStart: map[string]string{},
 		lost:               map[string]*v1.Pod{},
 		terminating:        map[string]*v1.Pod{},
+		successors:         map[string]successor{},
 		strays:             map[string]*stray{},
 		nodes:              map[string]*v1.Node{},
 		deletedNodes:       map[string]bool{},

@@ -24,6 +24,9 @@ func (c *Cache) assignedPod(key string) *v1.Pod {
 	if p := c.lost[key]; p != nil {
 		return p
 	}
+	if s, ok := c.successors[key]; ok {
+		return s.standIn
+	}
 	leader, number, ok := group.Leader(key)
 	if !ok {
 		return nil

@@ -271,7 +271,7 @@ func TestMemberOnLostNodeIsMissingWhenItTerminates(t *testing.T) {
 				require.Equal(t, 1, r.Repair.Missing)
 				require.Equal(t, c.Clock.Now().Add(held), r.Repair.Until)
 				c.setPod(member("x", terminating))
-				require.Empty(t, c.TakeAbsent("muster-scheduler", nil), "once while it terminates")
+				require.Empty(t, c.TakeAbsent("muster-scheduler", func(string, types.UID) bool { return false }), "once while it terminates")
 			}
 		})
 	}

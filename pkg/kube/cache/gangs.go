@@ -485,7 +485,7 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	declaring.Known = func(ref gang.Ref) bool { return c.gangs[ref] != nil }
 	declaring.Siblings, declaring.Above, declaring.Children = c.siblings(r.owner), c.above(r.Owner), c.children(r, declaring)
 	d, ok := source.Declare(declaring, source.Defaults{
-		Wait: c.Wait, Policy: c.Policy, NetworkTopologyAware: c.Aware, Layers: c.network.Known(), Check: c.network.Check,
+		Wait: c.Wait, Policy: c.Policy, Moves: c.Moves, NetworkTopologyAware: c.Aware, Layers: c.network.Known(), Check: c.network.Check,
 	})
 	if !ok {
 		return append(c.deleteIfEmpty(r), c.book.Apply(gang.Removed{Gang: r.Ref}, c.Clock.Now())...)

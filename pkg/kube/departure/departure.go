@@ -406,6 +406,18 @@ func (d *Eviction) EvictRest(ctx context.Context, remaining []*v1.Pod) {
 	})
 }
 
+// EvictToMove evicts the running members of a group, for all members of which nodes are reserved elsewhere. If the reservation ends before
+// the API server has accepted an eviction, no member is evicted.
+func (p *Evictor) EvictToMove(ctx context.Context, representative *v1.Pod, group gang.Ref, running []*v1.Pod) {
+	by := p.asPreemptor(p.For(representative, ""))
+	by.moves = true
+	d := p.NewEviction(by, p.BundlesOf(running))
+	d.StillWanted = func() bool { return p.Cache.ReservesSuccessors(group) }
+	d.begin(running)
+	d.Expect(running)
+	go d.EvictRest(context.WithoutCancel(ctx), running)
+}
+
 // Expect records that the victims are to be evicted. The record ends some time after their first requests.
 func (d *Eviction) Expect(victims []*v1.Pod) {
 	d.Victims.Expect(victims, d.Clock.Now().Add(firstAgain+unseenFor), d.number)
@@ -445,6 +457,7 @@ func (d *Eviction) spare(pods []*v1.Pod) {
 	pods = d.Victims.Spare(pods, d.number, d.Clock.Now())
 	if len(pods) > 0 {
 		d.Cache.Handle(gang.Spared{Pods: gangVictims(pods)})
+		d.Cache.ReleaseSuccessors(pods)
 	}
 	for _, pod := range pods {
 		d.Teller.Writer.Do("spared "+convert.PodKey(pod), func(ctx context.Context) error {

@@ -63,8 +63,8 @@ type Limits struct {
 	Leave time.Duration
 	// MaxGrace is the longest grace period of victims that are considered first. Other victims are considered only if these do not suffice.
 	MaxGrace time.Duration
-	// Enabled allows evictions.
-	Enabled bool
+	// Enabled allows evictions. Swap allows evictions of equal priority for the replacement of a lost member.
+	Enabled, Swap bool
 }
 
 // Evictor evicts for one profile.

@@ -124,7 +124,7 @@ func TestEvictionReasonIsReadFromCondition(t *testing.T) {
 			require.Equal(t, [2]string{"", ""}, [2]string{conditionMessage(victim), revocationReason(victim, "muster")})
 			victim.Status.Conditions = []v1.PodCondition{*disrupted(test.by, victim)}
 			require.Equal(t, test.told, conditionMessage(victim))
-			require.Equal(t, test.forQuota, evictedForQuota(victim))
+			require.Equal(t, test.forQuota, evictedByEqual(victim))
 			require.Equal(t, test.revoked, revocationReason(victim, "muster"))
 			require.Empty(t, revocationReason(victim, "another"), "another profile has said so")
 		})

@@ -31,6 +31,8 @@ const (
 	byPriority    = toAccommodate + "a higher priority " // as kube-scheduler says it
 	byQuota       = ": its quota reclaims what the quota of this pod borrows"
 	byDelay       = "evicted because "
+	byMove        = ": nodes in another domain are reserved for the whole gang"
+	bySwap        = ": nodes elsewhere are reserved for the pod that replaces this one"
 )
 
 // reasonFor returns the message of a victim's condition: the preemptor, and why it may evict the victim.
@@ -39,6 +41,10 @@ func reasonFor(by preemptor, victim *v1.Pod) string {
 	switch {
 	case by.why != "":
 		return by.SchedulerName() + ": " + byDelay + by.why
+	case by.moves:
+		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byMove)
+	case by.swap:
+		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, bySwap)
 	case by.priority(victim) >= by.Priority():
 		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byQuota)
 	}
@@ -53,8 +59,12 @@ func conditionMessage(pod *v1.Pod) string {
 	return ""
 }
 
-// evictedForQuota returns whether a pod's condition says that another quota reclaims what its quota borrows.
-func evictedForQuota(pod *v1.Pod) bool { return strings.HasSuffix(conditionMessage(pod), byQuota) }
+// evictedByEqual returns whether a pod's condition says that it is evicted whatever the priorities: another quota reclaims what its quota
+// borrows, or it starts elsewhere.
+func evictedByEqual(pod *v1.Pod) bool {
+	message := conditionMessage(pod)
+	return strings.HasSuffix(message, byQuota) || strings.HasSuffix(message, bySwap)
+}
 
 // revocationReason returns from a pod's condition why it was evicted from an overdue quota; "" if it was not evicted for that.
 func revocationReason(pod *v1.Pod, profile string) string {
@@ -125,6 +135,8 @@ type preemptor struct {
 	pod     *v1.Pod            // the representative
 	members map[string]*v1.Pod // the pods to retry, by key
 	why     string             // why a quota is overdue, if its pods are evicted for that; "" for every other eviction
+	swap    bool               // nodes elsewhere are reserved for the victims' successors
+	moves   bool               // the victims are its own members, for all of which nodes are reserved elsewhere
 	// cache has the priorities of pods; nil is the pods' own.
 	cache *cache.Cache
 }

@@ -36,6 +36,7 @@ type Reservation struct {
 	Evicted        []*v1.Pod         // the victims
 	Places         []gang.Assignment // the node assignments of all members
 	Planned        gang.Planned      // the event for the gang book
+	Successors     gang.Ref          // the group for which nodes elsewhere are reserved, since it is evicted; zero for none
 	Why            string            // why the victims' quota is overdue; "" if priority or the preemptor's quota decided
 }
 
@@ -47,7 +48,9 @@ type reservation struct {
 
 // Reserve records a reservation, and evicts its victims in the background.
 func (p *Evictor) Reserve(ctx context.Context, decided Reservation) {
-	by := preemptor{pod: decided.Representative, members: decided.Group.Pods, cache: p.Cache, why: decided.Why}
+	by := preemptor{
+		pod: decided.Representative, members: decided.Group.Pods, cache: p.Cache, why: decided.Why, swap: !decided.Successors.IsZero(),
+	}
 	if !decided.Group.Alone {
 		by.gangs = decided.Group.Whole()
 	}
@@ -55,7 +58,10 @@ func (p *Evictor) Reserve(ctx context.Context, decided Reservation) {
 	number := p.Victims.recordReservation(decided.Group.Key, decided.Evicted)
 	r.number = number
 	r.CandidateOf = func(victim *v1.Pod) preemption.Candidate { return Site{victim.Spec.NodeName, decided.Domain} }
-	r.StillWanted = func() bool { return p.Victims.current(decided.Group.Key, number) && r.reserved() }
+	r.StillWanted = func() bool {
+		return p.Victims.current(decided.Group.Key, number) && r.reserved() &&
+			(decided.Successors.IsZero() || p.Cache.ReservesSuccessors(decided.Successors))
+	}
 	r.accepted = func(victim *v1.Pod) { p.Victims.recordAccepted(decided.Group.Key, number, victim) }
 	r.NeededNodes = map[string]bool{}
 	for _, at := range decided.Places {

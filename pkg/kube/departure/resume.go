@@ -121,7 +121,7 @@ func (p *Evictor) isMarked(pod *v1.Pod) bool {
 func (p *Evictor) preemptorOf(pods []*v1.Pod, nominated map[string]*v1.Pod) *v1.Pod {
 	for _, pod := range pods {
 		if by := nominated[pod.Spec.NodeName]; by != nil &&
-			(p.Cache.Priority(by) > p.Cache.Priority(pod) || evictedForQuota(pod) || revocationReason(pod, p.Profile.ProfileName()) != "") {
+			(p.Cache.Priority(by) > p.Cache.Priority(pod) || evictedByEqual(pod) || revocationReason(pod, p.Profile.ProfileName()) != "") {
 			return by
 		}
 	}

@@ -63,6 +63,8 @@ type Group struct {
 	neverPreempts map[gang.Ref]bool
 	// Alone says that the group is one pod without a gang.
 	Alone bool
+	// Moves says that the gang declares, or the configuration, that it moves to another domain if it cannot be repaired in its own.
+	Moves bool
 }
 
 // aloneSource is the source in the group key of a pod without a gang. No integration has this name.
@@ -83,6 +85,27 @@ func Alone(pod *v1.Pod, node string) *Group {
 		g.Places, g.Waiting = map[string]string{key: node}, true
 	}
 	return g
+}
+
+// Restarted returns the group as if the controllers of its members had recreated all of them: its pending members are stand-ins for all
+// members, and none runs. priority returns the priority of a pod. It returns nil for a group that may start with some of its gangs only.
+func (g *Group) Restarted(priority func(*v1.Pod) int32) *Group {
+	if g.Choice.Any() {
+		return nil
+	}
+	out := &Group{Pods: map[string]*v1.Pod{}, Gather: g.Gather, Constraints: g.Constraints, neverPreempts: g.neverPreempts}
+	out.Key, out.Gangs = g.Key, slices.Clone(g.Gangs)
+	for i := range out.Gangs {
+		one := &out.Gangs[i]
+		one.Started, one.Missing, one.Need = one.Finished, 0, max(0, one.Min-one.Finished)
+	}
+	for _, m := range slices.Concat(g.Bound, g.Pending, g.Future) {
+		pod := Successor(g.Pods[m.Pod])
+		pod.Spec.Priority = new(priority(g.Pods[m.Pod]))
+		m.Pod, m.UID, m.Node = convert.PodKey(pod), string(pod.UID), ""
+		out.Pods[m.Pod], out.Pending = pod, append(out.Pending, m)
+	}
+	return out
 }
 
 // NeverPreempts returns whether no pod may be evicted for a member, as its gang's object declares, or otherwise the pod's preemptionPolicy.
@@ -138,6 +161,7 @@ func (g *Group) add(r *Record, missing int) {
 // New returns the group g of the gang book with the records of its gangs, or why it cannot be planned. tree may be nil.
 func New(g gang.Group, records []*Record, tree *topology.Tree) (*Group, gang.Obstacle) {
 	out := &Group{Group: g, Pods: map[string]*v1.Pod{}}
+	out.Moves = !slices.ContainsFunc(records, func(r *Record) bool { return r.Declared == nil || !r.Declared.Moves })
 	for i, r := range records {
 		maps.Copy(out.Pods, r.Pods)
 		out.add(r, g.Gangs[i].Missing)

@@ -61,8 +61,21 @@ const lostMark = "lost"
 // Lost returns a stand-in for a member that was lost, or with a number for one of several members like the given pod. It has no volumes and
 // claims of its own, since its controller may create others.
 func Lost(member *v1.Pod, number string) *v1.Pod {
+	return standInFor(member, standInMark+lostMark+number)
+}
+
+// Successor returns a stand-in for the pod that the controller of a running pod creates after the eviction of that pod.
+func Successor(running *v1.Pod) *v1.Pod { return standInFor(running, nextMark) }
+
+// SuccessorUID returns the UID of Successor's stand-in.
+func SuccessorUID(running *v1.Pod) types.UID { return running.UID + nextMark }
+
+// nextMark is the mark of stand-ins for successors.
+const nextMark = standInMark + "next"
+
+// standInFor returns a pod like the given one, without a node. mark follows its name and its UID.
+func standInFor(member *v1.Pod, mark string) *v1.Pod {
 	pod := *member
-	mark := standInMark + lostMark + number
 	pod.Name, pod.UID = member.Name+mark, member.UID+types.UID(mark)
 	pod.DeletionTimestamp, pod.Status = nil, v1.PodStatus{}
 	pod.Annotations = maps.Clone(member.Annotations)

@@ -32,6 +32,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -57,6 +58,7 @@ type Planner struct {
 	limits       limits
 	emptyNodes   emptyNodes
 	blockedNodes blockedNodes
+	elsewhere    *fit.Memory // of Attempt.Elsewhere
 	// MayEvict returns a function that returns whether quotas allow the eviction of a pod for the group. lower says that the pod has a lower
 	// priority. MayEvict may be nil, and may return nil if quotas do not apply. Set it before the first attempt.
 	MayEvict func(*cache.Group) func(pod *v1.Pod, lower bool) bool
@@ -67,7 +69,7 @@ type Planner struct {
 // NewPlanner returns the planner of a profile. The ledgers restrict the capacity of nodes in addition to the profile's Filters.
 func NewPlanner(profile framework.Framework, c *cache.Cache, ledgers ...fit.Ledger) *Planner {
 	return &Planner{
-		profile: profile, cache: c, memory: fit.NewMemory(profile), ledgers: ledgers,
+		profile: profile, cache: c, memory: fit.NewMemory(profile), ledgers: ledgers, elsewhere: fit.NewMemory(profile),
 		emptyNodes: emptyNodes{memory: fit.NewMemory(profile), outcomes: memo.Memo[string, int, emptyOutcome]{Most: mostOutcomes}},
 		Args:       func() *config.Args { return &config.Args{} },
 	}
@@ -84,12 +86,40 @@ func (p *Planner) NewAttempt(group *cache.Group, nodes []fwk.NodeInfo, avoid Avo
 		Group: group, Net: l.net, Nodes: l.nodes, allNodes: l.nodes,
 		planner: p, profile: p.profile, memory: p.memory, softTainted: softTainted,
 	}
+	return a.open(avoid)
+}
+
+// open sets what depends on the group, and returns the attempt.
+func (a *Attempt) open(avoid Avoid) *Attempt {
 	if avoid != nil {
 		a.exclude(avoid)
 	}
-	a.beside, a.besideSurplus = p.podsBeside(a)
+	a.beside, a.besideSurplus = a.planner.podsBeside(a)
 	a.findReservedMembers()
 	return a
+}
+
+// Elsewhere returns an attempt for another group on the same snapshot, as if the pods in gone did not run. It excludes nodes for which
+// avoid (or nil) is true.
+func (a *Attempt) Elsewhere(ctx context.Context, group *cache.Group, gone []*v1.Pod, avoid Avoid) *Attempt {
+	b := &Attempt{
+		Group: group, Net: a.Net, Nodes: a.allNodes, allNodes: a.allNodes,
+		planner: a.planner, profile: a.profile, memory: a.planner.elsewhere, softTainted: a.softTainted,
+	}
+	b.open(avoid)
+	changed := map[int]fwk.NodeInfo{}
+	for _, pod := range gone {
+		i, ok := b.Net.Tree.NodeIndex(pod.Spec.NodeName)
+		if !ok || b.Nodes[i] == nil {
+			continue
+		}
+		if changed[i] == nil {
+			changed[i] = b.Nodes[i].Snapshot()
+		}
+		_ = changed[i].RemovePod(klog.FromContext(ctx), pod) // a pod that the snapshot lacks is gone
+	}
+	b.Replace(changed)
+	return b
 }
 
 func (a *Attempt) exclude(avoid Avoid) {

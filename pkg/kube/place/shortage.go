@@ -27,6 +27,8 @@ type Shortage struct {
 	Lacks      map[string]int
 	Causes     map[string]string // see fit.Causes
 	Unlabelled string            // see network.Topology.Unlabelled
+	// Repair says what else may repair an incomplete gang, in sentences for the user; "" if nothing does.
+	Repair string
 	// ReservedNodes are further nodes, not in Lacks, whose free capacity is reserved.
 	ReservedNodes NodesReserved
 	// BlockedNodes are the numbers of further nodes used by pods that may not be evicted, by the barrier (why not).

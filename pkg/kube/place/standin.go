@@ -54,6 +54,26 @@ func (a *Attempt) Split(places []gang.Assignment) (own, ahead []gang.Assignment)
 	return own, ahead
 }
 
+// FreeOutside returns the names of the nodes that take a member and are no JoinableNodes, and the path of the domain in which the running
+// members keep the group. Call it after Plan.
+func (a *Attempt) FreeOutside() (names []string, domain string) {
+	joinable := map[string]bool{}
+	for _, n := range a.JoinableNodes() {
+		joinable[n.Node().Name] = true
+	}
+	for i, n := range a.Nodes {
+		if n != nil && a.World.Free[i] > 0 && !joinable[n.Node().Name] {
+			names = append(names, n.Node().Name)
+		}
+	}
+	for _, m := range a.Group.Bound {
+		if i, ok := a.Net.Tree.NodeIndex(m.Node); ok {
+			domain = a.Net.Tree.Path(a.Net.Tree.Ancestor(a.Net.Tree.Node(i), a.All.Must))
+		}
+	}
+	return names, domain
+}
+
 // JoinableNodes returns the nodes on which members may be placed beside the running ones: the nodes of the domains in which MustGather
 // keeps the group; all nodes without running members or MustGather. Call it after Plan.
 func (a *Attempt) JoinableNodes() (nodes []fwk.NodeInfo) {

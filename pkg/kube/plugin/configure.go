@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
@@ -65,11 +66,12 @@ func gangLimits(args config.Args) cache.Limits {
 	return cache.Limits{
 		Leave: args.PreemptionTimeout, Wait: args.DefaultTimeout,
 		Policy: gang.MatchPolicy(args.DefaultMatchPolicy), Starve: args.StarvationTimeout, Repair: args.RepairTimeout,
+		Moves: args.RepairPolicy == scheduling.RepairMove,
 	}
 }
 
 // evictionLimits returns the current arguments that are limits of evictions.
 func (p *Plugin) evictionLimits() preempt.Limits {
 	args := p.args.Load()
-	return preempt.Limits{Leave: args.PreemptionTimeout, MaxGrace: args.MaxGrace, Enabled: args.EnablePreemption}
+	return preempt.Limits{Leave: args.PreemptionTimeout, MaxGrace: args.MaxGrace, Enabled: args.EnablePreemption, Swap: args.RepairSwap}
 }

@@ -33,6 +33,9 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 		if source.GangOf(pod).IsZero() {
 			p.podsKeptOffNodes.Add(convert.PodKey(pod), pod) // no event reports a released reservation
 		}
+		if source.GangOf(others[0]).IsZero() {
+			return fwk.NewStatus(fwk.Unschedulable, "node(s) reserved for a pod that is evicted and starts there")
+		}
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) reserved for gang "+source.GangOf(others[0]).String())
 	}
 	return nil

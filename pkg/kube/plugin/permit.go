@@ -22,6 +22,7 @@ func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ s
 	p.Cache.NoteBinding(pod)
 	if source.GangOf(pod).IsZero() {
 		p.podsKeptOffNodes.Drop(convert.PodKey(pod))
+		p.Cache.TakeSuccession(pod)
 	} else {
 		p.Cache.Handle(gang.Assumed{Pod: convert.PodKey(pod), UID: string(pod.UID)})
 	}

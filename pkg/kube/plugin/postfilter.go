@@ -125,6 +125,7 @@ func (p *Plugin) explain(ctx context.Context, c *unschedulable, representative *
 	message := c.message
 	if c.refusal != nil {
 		s := c.trial(p).Shortage(ctx)
+		s.Repair = p.repair(ctx, c.attempt, representative)
 		why.NeverEvictable, why.Plugins = s.Never != nil, s.Plugins
 		if c.alternatives != nil {
 			why.Plugins = c.alternatives.plugins

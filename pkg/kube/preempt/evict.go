@@ -21,6 +21,13 @@ func (p *Preemptor) Evict(
 	ctx context.Context, a *place.Attempt, representative *v1.Pod, alternatives ...*place.Attempt,
 ) (node string, verdict Verdict) {
 	a, found, verdict := p.overChoices(ctx, append([]*place.Attempt{a}, alternatives...))
+	var exchanged *swap
+	var successors gang.Ref
+	if found == nil && (verdict == NoVictims || verdict == NoHelp) {
+		if exchanged = p.findSwap(ctx, a, representative); exchanged != nil {
+			a, found, successors = exchanged.attempt, exchanged.found, exchanged.restarted.Key
+		}
+	}
 	if found == nil {
 		return "", verdict
 	}
@@ -32,6 +39,8 @@ func (p *Preemptor) Evict(
 	case p.awaitsEnd(ctx, a, found, representative):
 		return "", Ending
 	case p.breaksConstraint(a, found): // the next cycle would drop the reservation
+		return "", NoHelp
+	case exchanged != nil && !p.reserveSwap(exchanged, representative):
 		return "", NoHelp
 	}
 	if len(found.gone) > 0 && !a.Group.Alone {
@@ -46,7 +55,7 @@ func (p *Preemptor) Evict(
 	p.Meter.Preemption(len(found.gone))
 	p.Reserve(ctx, departure.Reservation{
 		Group: a.Group, Lowest: a.Lowest(), Representative: representative, Domain: a.Domain(found.Places), Evicted: gone,
-		Places: found.Places, Why: why,
+		Places: found.Places, Why: why, Successors: successors,
 		Planned: gang.Planned{
 			Group: a.Group.Key, Places: own, Future: earlier, Reserved: true, InOrder: found.InOrder || a.Ordered(),
 			Until: p.Clock.Now().Add(max(longestGrace(gone), longest(found.awaits, p.Clock.Now())) + p.Limits().Leave),

@@ -9,6 +9,8 @@
 //	ending.go         gangs that wait a moment for ending pods
 //	sharedvictims.go  pods that other gangs are to evict, and that this gang needs evicted, too
 //	searchmemory.go   nodes where a search found no victims, and need not be searched again
+//	swap.go           a smaller gang of equal priority that makes way for the replacement of a lost member
+//	move.go           another domain for a gang that cannot be repaired
 //	explain.go        why a domain was chosen
 //	questions.go      queries of other packages
 //
@@ -21,6 +23,7 @@ import (
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -47,9 +50,10 @@ type Preemptor struct {
 	podStore toolscache.Store // pods by namespace/name
 	memory   searchMemory
 	endWaits endWaits
-	retries  memo.Map[gang.Ref, *v1.Pod] // scheduled retries: the representative to activate, by group
-	searched atomic.Int64                // how many nodes have been searched for victims so far
-	among    int64                       // mostAmongNodes; tests set less
+	swapped  memo.Map[gang.Ref, types.UID] // the replacement for which the latest swap was made, by group
+	retries  memo.Map[gang.Ref, *v1.Pod]   // scheduled retries: the representative to activate, by group
+	searched atomic.Int64                  // how many nodes have been searched for victims so far
+	among    int64                         // mostAmongNodes; tests set less
 }
 
 // New returns the Preemptor of a profile.

@@ -26,7 +26,7 @@ import (
 var (
 	sharedKeys = []string{
 		scheduling.AnnotationTopologySpec, scheduling.AnnotationGroups, scheduling.AnnotationMode,
-		scheduling.AnnotationMatchPolicy, scheduling.AnnotationWaitingTime,
+		scheduling.AnnotationMatchPolicy, scheduling.AnnotationWaitingTime, scheduling.AnnotationRepair,
 	}
 	memberKeys = []string{scheduling.AnnotationMinAvailable, scheduling.AnnotationTotalNumber}
 	allKeys    = slices.Concat(sharedKeys, memberKeys)
@@ -402,6 +402,13 @@ func (d *Declaration) read(defaults Defaults) {
 			d.Wait = wait
 		}
 	}
+	d.Moves = defaults.Moves
+	if v, ok := d.Values[scheduling.AnnotationRepair]; ok {
+		policy, err := scheduling.ParseRepair(v)
+		if d.noteDefault(err); err == nil {
+			d.Moves = policy == scheduling.RepairMove
+		}
+	}
 	d.readGather(defaults)
 	d.readSubGroups(defaults)
 	d.readBranches(defaults)
@@ -449,7 +456,7 @@ func (d *Declaration) readGather(defaults Defaults) {
 
 // Same says whether d and e have the same effect on scheduling: notes and origins may differ. nil equals no declaration.
 func (d *Declaration) Same(e *Declaration) bool {
-	if d == nil || e == nil || !SameGather(d.Gather, e.Gather) || !slices.Equal(d.Group, e.Group) ||
+	if d == nil || e == nil || d.Moves != e.Moves || !SameGather(d.Gather, e.Gather) || !slices.Equal(d.Group, e.Group) ||
 		!reflect.DeepEqual(d.SubGroups, e.SubGroups) || !maps.Equal(d.Tasks, e.Tasks) || !reflect.DeepEqual(d.Branches, e.Branches) {
 		return false
 	}

@@ -169,6 +169,7 @@ type Gang struct {
 type Defaults struct {
 	Wait   time.Duration
 	Policy gang.MatchPolicy
+	Moves  bool // the repair policy is Move
 	// NetworkTopologyAware false removes topology constraints from every gang.
 	NetworkTopologyAware bool
 	// Layers are the topology's layers between its root and the nodes, from the top down; nil without a topology.
@@ -236,6 +237,8 @@ type Declaration struct {
 	DependsOnMembers bool
 	// EvictWhole says that its members are evicted together, even the ones beyond Min.
 	EvictWhole bool
+	// Moves says that the gang moves to another domain if its own cannot replace a lost member (repair policy Move).
+	Moves bool
 	// Priority overrides the priority of all members, and NeverPreempts their preemptionPolicy; nil if each pod's own counts.
 	Priority      *int32
 	NeverPreempts *bool

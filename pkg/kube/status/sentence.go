@@ -17,8 +17,16 @@ import (
 )
 
 // Sentence returns the message on a gang without a plan: what it needs, what the best domain has, what nodes lack, and what helps.
-// If running members fix the gang's domain, the message names them. It has at most Limit bytes.
+// If running members fix the gang's domain, the message names them, and what may repair the gang. It has at most Limit bytes.
 func Sentence(s place.Shortage) string {
+	if s.Repair == "" {
+		return causeSentence(s)
+	}
+	return Clip(causeSentence(s) + " " + s.Repair)
+}
+
+// causeSentence is Sentence without what may repair the gang.
+func causeSentence(s place.Shortage) string {
 	r := s.Plan
 	if s.Pin != nil && !r.Split {
 		return Clip(pinSentence(s.Pin, r.LowerBounds))

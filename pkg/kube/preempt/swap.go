@@ -1,0 +1,167 @@
+package preempt
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
+	"github.com/muster-scheduler/muster/pkg/kube/group"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// swap is the eviction of a smaller gang, or of a pod without a gang, for the replacement of a lost member, and its plan elsewhere.
+type swap struct {
+	attempt   *place.Attempt // for the replacement
+	found     *solution      // with the pods of the smaller gang as victims
+	restarted *cache.Group   // stand-ins for the successors of these pods
+	places    []gang.Assignment
+}
+
+// mostSwaps bounds the gangs and pods that one search for a swap tries.
+const mostSwaps = 16
+
+// findSwap returns a swap for an incomplete gang without a plan, if no pods of lower priority can be evicted for it. It returns nil if none
+// is possible, or if there was one for the same representative.
+func (p *Preemptor) findSwap(ctx context.Context, a *place.Attempt, representative *v1.Pod) *swap {
+	if a = needed(a); !p.Limits().Swap || a == nil || !p.Incomplete(a.Group) || !a.CapacityKnown() {
+		return nil
+	}
+	if earlier, _ := p.swapped.Get(a.Group.Key); earlier == representative.UID {
+		return nil
+	}
+	if quotas := p.search(a.Group, eligible.NoTimeLimit, ignoresMins); quotas != nil && quotas.Short() {
+		return nil // the successors would need the quota that the eviction frees
+	}
+	smaller := p.smallerGangs(a)
+	for _, restarted := range smaller[:min(len(smaller), mostSwaps)] {
+		pods := restarted.running
+		found, _, _ := p.choose(ctx, a, victimLimits{swap: eligible.UIDs([][]*v1.Pod{pods})})
+		if found == nil || len(found.gone) < len(pods) {
+			continue
+		}
+		needs := map[string]bool{}
+		for _, at := range found.Places {
+			needs[at.Node] = true
+		}
+		elsewhere := a.Elsewhere(ctx, restarted.group, pods, func(n fwk.NodeInfo) bool { return needs[n.Node().Name] })
+		planned, refusal, err := elsewhere.Plan(ctx)
+		if err == nil && refusal == nil && len(planned.Places) == len(pods) {
+			return &swap{a, found, restarted.group, planned.Places}
+		}
+	}
+	return nil
+}
+
+// reserveSwap reserves the nodes for the successors of a swap's victims. It returns false if that is not possible. Then, as after every
+// swap, no other one is tried for the representative.
+func (p *Preemptor) reserveSwap(s *swap, representative *v1.Pod) bool {
+	p.swapped.AddAtMost(s.attempt.Group.Key, representative.UID, mostSwapped)
+	return p.Cache.ReserveSuccessors(s.restarted, s.places)
+}
+
+// mostSwapped bounds the groups of which the latest swap is remembered.
+const mostSwapped = 10_000
+
+// Incomplete returns whether a gang of the group has lost members: it was complete, members run, and fewer than minMember have a node.
+func (p *Preemptor) Incomplete(g *cache.Group) bool {
+	return !g.Alone && len(g.Bound) > 0 && slices.ContainsFunc(g.Gangs, func(one gang.Gang) bool {
+		return one.Started > 0 && !one.Reached() && p.Cache.Started(one.Ref.Whole())
+	})
+}
+
+// restartable is a running group, or a pod without a gang, that may be evicted if it has a plan elsewhere.
+type restartable struct {
+	running []*v1.Pod
+	group   *cache.Group // with stand-ins for the successors of the running pods
+	started int64        // when the latest of its pods started
+}
+
+// smallerGangs returns the groups, and the pods without a gang, that may be evicted so that the attempt's members take their nodes: with a
+// pod where members may join the running ones, fewer pods than the attempt's group, and the priority of its lowest member. The group with
+// the fewest pods is first, among equal ones the one that started last.
+func (p *Preemptor) smallerGangs(a *place.Attempt) (all []restartable) {
+	priority, size := p.Cache.Priority(a.Lowest()), len(a.Group.Bound)+len(a.Group.Pending)
+	budgets := p.listBudgets()
+	visited := map[gang.Ref]bool{a.Group.Key: true}
+	for _, n := range a.JoinableNodes() {
+		for _, info := range n.GetPods() {
+			pod := info.GetPod()
+			key := group.AloneKey(pod)
+			if ref := source.GangOf(pod); !ref.IsZero() {
+				key = p.Cache.Together(ref)[0]
+			}
+			if p.Cache.Priority(pod) != priority || visited[key] {
+				continue
+			}
+			visited[key] = true
+			r := p.restart(key, pod)
+			other := func(pod *v1.Pod) bool { return p.Cache.Priority(pod) != priority }
+			if r == nil || len(r.running) >= size || slices.ContainsFunc(r.running, other) || !p.mayRestart(r.running, budgets) {
+				continue
+			}
+			all = append(all, *r)
+		}
+	}
+	slices.SortStableFunc(all, func(x, y restartable) int {
+		return cmp.Or(cmp.Compare(len(x.running), len(y.running)), cmp.Compare(y.started, x.started))
+	})
+	return all
+}
+
+// restart returns a pod without a gang, or the group with that key, as restartable; nil if it is not running as a whole.
+func (p *Preemptor) restart(key gang.Ref, pod *v1.Pod) *restartable {
+	r := &restartable{running: []*v1.Pod{pod}}
+	if source.GangOf(pod).IsZero() {
+		r.group = group.Alone(group.Successor(pod), "")
+		r.started = convert.Started(pod)
+		return r
+	}
+	g, refusal := p.Cache.GroupOf(key)
+	if refusal.Exists() || len(g.Pending)+len(g.Future) > 0 || p.Cache.ReservesSuccessors(key) ||
+		slices.ContainsFunc(g.Gangs, func(one gang.Gang) bool { return !one.Reached() }) {
+		return nil
+	}
+	if r.group = g.Restarted(p.Cache.Priority); r.group == nil {
+		return nil
+	}
+	r.running = nil
+	for _, m := range g.Bound {
+		running := g.Pods[m.Pod]
+		r.running, r.started = append(r.running, running), max(r.started, convert.Started(running))
+	}
+	return r
+}
+
+// mayRestart returns whether all pods may be evicted together, are then recreated, and scheduled by this profile. They have a controller,
+// no label and no budget protects them, the API server has not rejected their eviction, and no named ResourceClaim ties them to their node.
+func (p *Preemptor) mayRestart(pods []*v1.Pod, budgets map[string][]budget) bool {
+	vetoed, _ := p.Victims.Vetoed(p.Clock.Now())
+	allowed := map[string]int{} // by budget, the disruptions that are left
+	c := &candidates{budgets: budgets}
+	for _, pod := range pods {
+		owner := metav1.GetControllerOfNoCopy(pod)
+		if owner == nil || owner.Kind == "Node" || pod.Spec.SchedulerName != p.Profile.ProfileName() ||
+			pod.DeletionTimestamp != nil || convert.Protected(pod) || vetoed[pod.UID] ||
+			slices.ContainsFunc(pod.Spec.ResourceClaims, func(claim v1.PodResourceClaim) bool { return claim.ResourceClaimName != nil }) {
+			return false
+		}
+		for _, b := range c.budgetsOf(pod) {
+			if _, known := allowed[b.Name]; !known {
+				allowed[b.Name] = b.Allowed
+			}
+			if allowed[b.Name]--; allowed[b.Name] < 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
