@@ -285,7 +285,9 @@ type Book struct {
 	groups       map[Ref]*group       // by group key
 	listedBy     map[Ref]map[Ref]bool // gang -> gangs whose Group lists it
 	assignments  int                  // assignments made so far
-	unassumed    map[string][]string  // node -> pods, sorted, that are assigned or held there and not assumed
+	// emptied has, of gangs that were deleted since the tick before the last, lastUID. The gang returns if that member had finished.
+	emptied   [2]map[Ref]string
+	unassumed map[string][]string // node -> pods, sorted, that are assigned or held there and not assumed
 }
 
 // gang is the state of one gang.
@@ -391,6 +393,7 @@ func New(compareNames func(a, b string) int) *Book {
 		futures:      map[Ref]*futureReservation{},
 		repairs:      map[Ref]*repair{},
 		placeholders: map[string]Ref{},
+		emptied:      [2]map[Ref]string{{}, {}},
 	}
 }
 

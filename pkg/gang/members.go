@@ -1,6 +1,9 @@
 package gang
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // declare adds a gang or changes its spec. If the gang lists other gangs than before, the plan of the old group is dropped.
 func (b *Book) declare(spec Spec) []Effect {
@@ -220,6 +223,7 @@ func (b *Book) gang(ref Ref) *gang {
 	g := b.gangs[ref]
 	if g == nil {
 		g = &gang{members: map[string]*member{}, pending: pendingQueue{names: b.names}}
+		g.lastUID = cmp.Or(b.emptied[0][ref], b.emptied[1][ref])
 		b.gangs[ref] = g
 		b.regroup([]Ref{ref})
 	}
@@ -236,6 +240,9 @@ func (g *gang) nonStrict() bool { return g.spec != nil && g.spec.NonStrict }
 // deleteIfEmpty deletes a gang that has neither spec nor members.
 func (b *Book) deleteIfEmpty(ref Ref) {
 	if g := b.gangs[ref]; g != nil && g.spec == nil && len(g.members) == 0 {
+		if g.lastUID != "" {
+			b.emptied[0][ref] = g.lastUID
+		}
 		delete(b.gangs, ref)
 		delete(b.groups, ref) // without a spec it was alone
 		delete(b.resumed, ref)

@@ -218,3 +218,14 @@ func TestBoundOnlyWaitingGangDoesNotDelayGroup(t *testing.T) {
 	s.do(seen("b-0", 0, "n1"), seen("a-1", 1, ""))
 	require.Equal(t, 1, mustGroup(t, s, "a-1").Need(), "a waiting member counts among the waiting members")
 }
+
+// A gang that only its members declare is gone with its last member. If that member has finished, the gang was complete all the same.
+func TestGangDeclaredByMembersStaysStartedWhenItsLastMemberFinishes(t *testing.T) {
+	s := newStory(t)
+	group := func(spec *gang.Spec) { spec.Group = []gang.Ref{ref("g"), ref("h")} }
+	s.do(declared("g", 2, group), declared("h", 1, group), seen("g-0", 0, "n"), seen("g-1", 1, "n"), seen("h-0", 0, "n"))
+	s.do(left("g-0"), done("h-0", ""), seen("h-1", 1, ""))
+	s.do(left("g-1"), gang.Removed{Gang: ref("g")}, gang.Tick{})
+	s.do(succeeded("g-1", ""), declared("g", 2, group))
+	require.Equal(t, "yes", s.admits("h-1"))
+}

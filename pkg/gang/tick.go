@@ -8,6 +8,7 @@ import (
 // tick ends waits that took too long. It wakes the groups whose retry is due, or for which an avoided node counts again.
 func (b *Book) tick(now time.Time) (out []Effect) {
 	b.expireResumptions(now)
+	b.emptied = [2]map[Ref]string{{}, b.emptied[0]}
 	out = slices.Concat(b.rotateHolds(now), b.expireFuture(now), b.endRepairs(now))
 	for _, key := range b.groupsWhere(func(g *group) bool { return g.due(now) }) {
 		g := b.groups[key]

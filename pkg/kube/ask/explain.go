@@ -329,7 +329,7 @@ func (v *View) explainWaiting(ctx context.Context, e *Explanation, ref gang.Ref,
 		}
 	case Rejected:
 		e.WaitsFor = sentence(r.Refusal.Words)
-		e.Remedy = &Remedy{Message: "fix the field named above"}
+		e.Remedy = &Remedy{Message: "correct or create what is named above"}
 	case Waiting, conflict:
 		e.Remedy = &Remedy{Message: map[gang.ObstacleKind]string{
 			gang.Missing:  missingRemedy(r),
@@ -393,7 +393,7 @@ func further(before, current cache.Report) string {
 	case n > 1:
 		return fmt.Sprintf("%d more members start when the scheduler tries them.", n)
 	}
-	return "members beyond minMember wait for free capacity."
+	return "members beyond minMember do not evict: they start when they fit."
 }
 
 // costs sets the Eviction of each domain in e.Domains to the cost that the scheduler computed for it. For a gang in state Preempting,

@@ -32,7 +32,7 @@ func TestSubGroups(t *testing.T) {
 		"whole ones only":      {pairs, 4, "0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
 		"too few whole ones": {
 			pairs, 3, "0 1 1",
-			`spec.subGroupPolicy "p" needs 2 complete sub-groups of 2 members, and has 1: create members, or lower minSubGroups`,
+			`spec.subGroupPolicy "p" needs 2 complete sub-groups of 2 members, and has 1: create members, or lower minSubGroups and minMember`,
 		},
 		"no sub-groups": {pairs, 3, "- - -", `spec.subGroupPolicy "p" selects none of 3 members, and the gang waits: correct its selector or the members' labels`},
 		"members without a sub-group come before further ones": {pairs, 5, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 5"},

@@ -179,8 +179,8 @@ func (p *parts) shortage(policies []source.SubGroups, members map[string]*v1.Pod
 			const none = "spec.subGroupPolicy %q selects none of %d members, and the gang waits: correct its selector or the members' labels"
 			return fmt.Sprintf(none, policy.Name, len(members))
 		case complete < policy.MinSubGroups:
-			const tooFew = "spec.subGroupPolicy %q needs %d complete sub-groups of %d members, and has %d: create members, or lower minSubGroups"
-			return fmt.Sprintf(tooFew, policy.Name, policy.MinSubGroups, policy.Size, complete)
+			return fmt.Sprintf("spec.subGroupPolicy %q needs %d complete sub-groups of %d members, and has %d: create members, "+
+				"or lower minSubGroups and minMember", policy.Name, policy.MinSubGroups, policy.Size, complete)
 		}
 	}
 	return ""

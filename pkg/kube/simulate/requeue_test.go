@@ -203,6 +203,7 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{782511, "", "a gang waits for another gang's victim, although it has no victims of its own and free capacity suffices now"},
 		{790163, "", "it has a plan but no quota for it: giving up the reservation repeats for ever"},
 		{791681, "", "a gang is evicted in part, and the preemptor has lost its nodes before the restart: a known issue (the judge's)"},
+		{797534, "", "a gang that its members declare is gone a moment before its last member is reported as finished: its group waits for it"},
 		{783213, "", "minMember is raised, and the reservation of a gang with policy only-waiting is kept although it cannot start"},
 		{788087, "", "a pod without a gang is nominated no more, and the member beyond minMember that respected it is not tried again"},
 		{787587, "", "each quota of a group must be admitted with its own victims, for all its members together (the judge's)"},

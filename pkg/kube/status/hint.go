@@ -32,8 +32,8 @@ func Hint(r cache.Report) string {
 		owner = metav1.GetControllerOf(r.EventMember)
 	}
 	if len(r.TooSmall) > 0 {
-		return fmt.Sprintf("; Job %s runs at most %d pods at a time: raise its parallelism and completions to %d, or lower minMember to %d",
-			strings.Join(r.TooSmall, " and Job "), r.JobPods, r.Min, r.JobPods)
+		const words = "; Job %s runs at most %d pods at a time: recreate it with parallelism and completions ≥ %d, or lower minMember to %d"
+		return fmt.Sprintf(words, strings.Join(r.TooSmall, " and Job "), r.JobPods, r.Min, r.JobPods)
 	}
 	hint, pods := "", fmt.Sprintf("%d more pod%s", r.Min-r.Exist, map[bool]string{false: "s"}[r.Min-r.Exist == 1])
 	switch {
