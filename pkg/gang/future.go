@@ -9,10 +9,11 @@ import (
 // Some controllers create the members of a gang only when its leader has a node or is ready. So the leader's plan covers all members, and
 // nodes are reserved for the future ones (Planned.Future). Nodes are also reserved for the missing members of an incomplete gang, until
 // their controller recreates them (Missing). Members of the group and preemptors of higher priority may use these nodes. The reservation
-// ends when the group is planned again, when no member runs, when no member is missing any more, or when its time is over.
+// ends when the group is planned again, when no member runs or none is missing, or when its time is over.
 //
 // Before running pods are evicted so that they start elsewhere, nodes are reserved for their successors (FutureReserved.Successors). This
-// reservation ends only when the group is planned again, when a member of higher priority gets one of the nodes, or when its time is over.
+// reservation survives the last running member. It ends when a member of higher priority gets one of the nodes, when the group is planned
+// again, or when its time is over.
 
 // futureReservation is the nodes that are reserved for members that do not exist yet.
 type futureReservation struct {
@@ -114,8 +115,8 @@ func (b *Book) reserveSuccessors(ev FutureReserved, g *group) []Effect {
 // IsPlaceholder returns whether a node is reserved for a placeholder of this name.
 func (b *Book) IsPlaceholder(pod string) bool { _, ok := b.placeholders[pod]; return ok }
 
-// loseSuccessors marks the reservations for successors of other groups that use the node as lost, if the member m that gets the node has a
-// higher priority. Members of other priority get the node only if they fit beside the successors.
+// loseSuccessors marks other groups' reservations for successors as lost if they use the node that the member m gets, and m has a higher
+// priority. Members of other priority get the node only if they fit beside the successors.
 func (b *Book) loseSuccessors(m *member, node string) {
 	for key, a := range b.futures {
 		if a.successors && a.priority < m.Priority && key != b.groupKey(m.Gang) {

@@ -37,12 +37,12 @@ const (
 //	preemptionTimeout       5m              a duration > 0
 //	maxGrace                5m              a duration > 0
 //	starvationTimeout       10m             a duration ≥ 0; 0 means never
-//	repairTimeout           10m             a duration ≥ 0; 0 means that no capacity is held
+//	repairTimeout           10m             a duration ≥ 0; 0: never
 //	repairSwap              true            true, false
 //	repairPolicy            Replace         Replace, Move
 //	defaultMatchPolicy      once-satisfied  only-waiting, waiting-and-running, once-satisfied
-//	spares                  none            a list of objects with the fields layer, nodes, unlessPriority
-//	degraded                none            an object with the fields conditions, labels, taints, avoidAfterFault
+//	spares                  none            a list of objects; see Spare
+//	degraded                none            an object; see Degraded
 //	controllerWorkers       1               an integer ≥ 1
 //	skipCheckScheduleCycle  false           true, false; without effect
 type Args struct {
@@ -66,7 +66,7 @@ type Args struct {
 	RepairPolicy scheduling.RepairPolicy
 	// DefaultMatchPolicy is the match policy of gangs without one.
 	DefaultMatchPolicy scheduling.MatchPolicy
-	// Spares are free nodes that new gangs leave unused, so that running gangs find capacity after a fault.
+	// Spares are free nodes that new gangs leave unused. Running gangs use them after a fault.
 	Spares Spares
 	// Degraded says which nodes a plan uses only if no other plan is as good by the topology constraints.
 	Degraded Degraded

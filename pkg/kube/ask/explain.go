@@ -185,8 +185,8 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 	return e, nil
 }
 
-// showRepair sets the state and the sentence of an incomplete gang to the reason and the message of its condition Repairing, unless its
-// replacements start now or evict pods.
+// showRepair sets an incomplete gang's state and sentence to the reason and message of its condition Repairing. A gang whose replacements
+// start now or evict pods keeps its own.
 func (v *View) showRepair(ref gang.Ref, state *State, waitsFor *string) {
 	r, _ := v.cache().Report(ref)
 	repair := simulate.RepairOf(r)

@@ -98,10 +98,10 @@ type Cache struct {
 	nominated          map[string]string            // nominated pods of any kind, and the node
 	singleReservations map[string]singleReservation // pods without a gang that have a reserved node
 	nominationsAtStart map[string]string            // members that were nominated at the start, and the node
-	absent             []Absent                     // groups for whose absent members nodes are to be reserved
+	absent             []Absent                     // groups; nodes are to be reserved for their absent members
 	lost               map[string]*v1.Pod           // stand-ins for lost members, by key
 	terminating        map[string]*v1.Pod           // bound members that terminate, by key
-	successors         map[string]successor         // stand-ins for pods that are evicted and start elsewhere, by key
+	successors         map[string]successor         // stand-ins, by key; the pods are evicted and start elsewhere
 	strays             map[string]*stray            // pods without a gang that may have meant one
 	nodes              map[string]*v1.Node
 	deletedNodes       map[string]bool // deleted nodes that a snapshot may still hold

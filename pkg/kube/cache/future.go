@@ -120,7 +120,7 @@ func (c *Cache) Faults(group gang.Ref) map[string]time.Time {
 	return all
 }
 
-// noteMissing records the node of a lost member of an incomplete gang, and makes a stand-in for the member, for which a node is to be
+// noteMissing records the node of a lost member of an incomplete gang. It makes a stand-in for the member, for which a node is to be
 // reserved: when the member is gone, or before, while it terminates on a node that is not ready. It drops the stand-ins that are not needed
 // any more. c.mu is locked.
 func (c *Cache) noteMissing(r *record, lost *v1.Pod, gone bool) (effects []gang.Effect) {

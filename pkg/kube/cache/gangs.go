@@ -32,7 +32,7 @@ type record struct {
 	jobs      map[source.OwnerKey]bool
 	owner     source.OwnerKey      // the object that may declare something about the gang, or zero
 	published map[string]bool      // published notes
-	faults    map[string]time.Time // by node, when it last ran a member that the incomplete gang has lost
+	faults    map[string]time.Time // by node, when it last ran a lost member; see noteMissing
 	lastLoss  time.Time            // when a bound member was last deleted or finished
 }
 

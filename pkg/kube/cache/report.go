@@ -46,8 +46,8 @@ type Report struct {
 	JobPods  int
 	// RepairDomain is the path of the domain in which MustGather keeps the members of an incomplete gang; "" is the whole cluster.
 	RepairDomain string
-	// Stuck are the members of an incomplete gang that terminate on a node that is not ready, and whose controller recreates them only
-	// when they are gone; sorted by name.
+	// Stuck are members of an incomplete gang that terminate on a node that is not ready, sorted by name. Their controller recreates them
+	// only when they are gone.
 	Stuck []StuckMember
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// successor is a stand-in for the pod that a controller creates after the eviction of another one, and the group for which the gang book
-// reserves its node.
+// successor is a stand-in for the pod that a controller creates after the eviction of another one. The gang book reserves its node for the
+// group.
 type successor struct {
 	standIn *v1.Pod
 	group   gang.Ref

@@ -136,7 +136,7 @@ type preemptor struct {
 	members map[string]*v1.Pod // the pods to retry, by key
 	why     string             // why a quota is overdue, if its pods are evicted for that; "" for every other eviction
 	swap    bool               // nodes elsewhere are reserved for the victims' successors
-	moves   bool               // the victims are its own members, for all of which nodes are reserved elsewhere
+	moves   bool               // the victims are its own members; nodes elsewhere are reserved for all
 	// cache has the priorities of pods; nil is the pods' own.
 	cache *cache.Cache
 }

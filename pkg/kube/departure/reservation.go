@@ -36,7 +36,7 @@ type Reservation struct {
 	Evicted        []*v1.Pod         // the victims
 	Places         []gang.Assignment // the node assignments of all members
 	Planned        gang.Planned      // the event for the gang book
-	Successors     gang.Ref          // the group for which nodes elsewhere are reserved, since it is evicted; zero for none
+	Successors     gang.Ref          // the evicted group, with nodes reserved elsewhere; zero for none
 	Why            string            // why the victims' quota is overdue; "" if priority or the preemptor's quota decided
 }
 

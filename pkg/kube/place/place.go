@@ -156,7 +156,7 @@ type Attempt struct {
 	counted         bool
 	counts          []fit.Counts // by kind
 	limited         activeLimits
-	spares          []bool               // by node index, excluded spare nodes; nil if none were sought
+	spares          []bool               // by node index, excluded spare nodes; nil if not sought
 	ignoreLimits    bool                 // limits are ignored
 	trialPlugins    []string             // plugins that rejected members in a trial
 	beside          map[int]fit.Pods     // by node index, planned and nominated pods that the snapshot lacks; see podsBeside

@@ -76,7 +76,7 @@ func (p *Planner) Spares(tree *topology.Tree, nodes []fwk.NodeInfo, priority int
 	})
 }
 
-// isFree returns whether a node is ready and schedulable, and runs no pods but those that run on every node.
+// isFree returns whether a node is ready and schedulable, and runs only pods that run on every node.
 func isFree(n fwk.NodeInfo) bool {
 	for _, info := range n.GetPods() {
 		if !convert.OnEveryNode(info.GetPod()) {
@@ -86,8 +86,9 @@ func isFree(n fwk.NodeInfo) bool {
 	return !n.Node().Spec.Unschedulable && convert.Ready(n.Node())
 }
 
-// spareNodes returns, by node index, which nodes to leave unused: in each domain of an entry's layer that has more nodes than the entry
-// says, the last ones in the tree for which free returns true. Deeper layers come first, and their spare nodes count for the layers above.
+// spareNodes returns, by node index, which nodes to leave unused: in each domain of an entry's layer, the last nodes in the tree for which
+// free returns true. A domain that has no more nodes than the entry says keeps none. Deeper layers come first, and their spare nodes count
+// for the layers above.
 func spareNodes(tree *topology.Tree, entries config.Spares, free func(node int) bool) []bool {
 	spare := make([]bool, tree.NumNodes())
 	for layer := tree.Depth() - 1; layer >= 0; layer-- {

@@ -54,8 +54,8 @@ func (a *Attempt) Split(places []gang.Assignment) (own, ahead []gang.Assignment)
 	return own, ahead
 }
 
-// FreeOutside returns the names of the nodes that take a member and are no JoinableNodes, and the path of the domain in which the running
-// members keep the group. Call it after Plan.
+// FreeOutside returns the names of the nodes that take a member and are no JoinableNodes. It also returns the path of the domain in which
+// the running members keep the group. Call it after Plan.
 func (a *Attempt) FreeOutside() (names []string, domain string) {
 	joinable := map[string]bool{}
 	for _, n := range a.JoinableNodes() {

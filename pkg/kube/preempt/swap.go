@@ -18,7 +18,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// swap is the eviction of a smaller gang, or of a pod without a gang, for the replacement of a lost member, and its plan elsewhere.
+// swap is an eviction for the replacement of a lost member, and the victims' plan elsewhere. They are a smaller gang, or a pod without one.
 type swap struct {
 	attempt   *place.Attempt // for the replacement
 	found     *solution      // with the pods of the smaller gang as victims
@@ -142,7 +142,7 @@ func (p *Preemptor) restart(key gang.Ref, pod *v1.Pod) *restartable {
 }
 
 // mayRestart returns whether all pods may be evicted together, are then recreated, and scheduled by this profile. They have a controller,
-// no label and no budget protects them, the API server has not rejected their eviction, and no named ResourceClaim ties them to their node.
+// and no label or budget protects them. The API server has not rejected their eviction, and no named ResourceClaim ties them to their node.
 func (p *Preemptor) mayRestart(pods []*v1.Pod, budgets map[string][]budget) bool {
 	vetoed, _ := p.Victims.Vetoed(p.Clock.Now())
 	allowed := map[string]int{} // by budget, the disruptions that are left

@@ -169,8 +169,8 @@ func NewMeter(now clock.PassiveClock) *Meter {
 		refusals: counters("muster_refusals_total",
 			"Attempts that ended unschedulable, by the plugins that rejected members on nodes; none if no plugin did.", "plugin"),
 		repairSteps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "muster_repairs_total", Help: alpha + "Steps of the repair of incomplete gangs (hold, replace, evict), by result: done, " +
-				"failed (no capacity is left for the members), expired (repairTimeout passed), or ended (the gang finished or was evicted).",
+			Name: "muster_repairs_total", Help: alpha + "Steps of the repair of incomplete gangs (hold, replace, evict), by result. Besides done, " +
+				"these are failed (no capacity is left), expired (repairTimeout passed) and ended (the gang finished or was evicted).",
 		}, []string{"step", "result"}),
 		repairs: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "muster_repair_seconds", Help: alpha + "Seconds for which gangs were incomplete: from the loss of a member until minMember " +

@@ -165,7 +165,7 @@ var repairSteps = map[string]string{
 // The results of a step of a repair.
 const (
 	repairDone    = "done"    // the next step follows, or the gang is complete
-	repairFailed  = "failed"  // no capacity is left for the members
+	repairFailed  = "failed"  // no capacity is left
 	repairExpired = "expired" // repairTimeout has passed
 	repairEnded   = "ended"   // the gang finished, was deleted, or is being evicted
 )

@@ -93,7 +93,7 @@ func TestRepairNamesItsStep(t *testing.T) {
 	}
 }
 
-// A gang that loses a member has the condition Repairing, one event for each reason, and metrics, until it is complete or its time is over.
+// A gang that loses a member has the condition Repairing until it is complete or its time is over. Each reason has one event, and metrics.
 func TestRepairIsReported(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.cache.Configure(cache.Limits{Wait: time.Minute, Policy: gang.OnceSatisfied, Leave: time.Minute, Repair: 10 * time.Minute})
