@@ -61,8 +61,8 @@ func (a *Attempt) namespaceOf(pod *v1.Pod) map[string]string {
 	return ns.Labels
 }
 
-// writeRequest writes the part that the keys of groups share: the profile, the lowest priority, the topology constraints, the pod templates,
-// the need of each gang, and the pending members in order. It names no pods or gangs, so that equal groups have equal keys.
+// writeRequest writes the part that the keys of groups share: the profile, the lowest priority, the topology constraints, the pod
+// templates, the need of each gang, and the pending members in order. It names no pods or gangs, so that equal groups have equal keys.
 func (a *Attempt) writeRequest(b *strings.Builder) {
 	g := a.Group
 	fmt.Fprintln(b, a.profile.ProfileName(), a.planner.cache.Priority(a.Lowest()), a.All, a.Sets)

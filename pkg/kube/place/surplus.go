@@ -75,8 +75,8 @@ func (a *Attempt) ReservationAttempts() []*Attempt {
 // mostFewest bounds the kinds that neededOnly prefers.
 const mostFewest = 8
 
-// neededOnly returns attempts for as many members as are needed: one takes them by rank, and for each of the first mostFewest kinds one takes
-// that kind first. Equal attempts are returned once. It returns nil if no member is needed.
+// neededOnly returns attempts for as many members as are needed: one takes them by rank, and for each of the first mostFewest kinds one
+// takes that kind first. Equal attempts are returned once. It returns nil if no member is needed.
 func (a *Attempt) neededOnly() (out []*Attempt) {
 	tried := map[string]bool{}
 	for kind := -1; kind < min(len(a.kinds), mostFewest); kind++ {

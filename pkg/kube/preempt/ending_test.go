@@ -35,11 +35,16 @@ func holding(c *testcluster.Cluster, of *v1.Pod) func() string {
 	return func() string { pods, _ := c.Plugin.Cache.Placed(source.GangOf(of)); return fmt.Sprint(len(pods)) }
 }
 
+// withoutRepair is a configuration in which no capacity is held for lost members: these tests are about capacity that others may take.
+const withoutRepair = testcluster.Config + `  pluginConfig: [{name: Coscheduling, args: {repairTimeout: 0s}}]
+`
+
 // ends is a cluster with a gang of two that g may not evict, and a pod that g may evict. The first member of the gang
 // was deleted, and the cache has seen that. Then g is created.
 func ends(t *testing.T, by clock.WithTicker) *testcluster.Cluster {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
 	c.Clock = by
+	c.Config = withoutRepair
 	end := running("end", 2)
 	c.Gang("end", 2, end...)
 	c.Pod(testcluster.A("low", 10, "8", "n2"))
@@ -67,6 +72,7 @@ func TestNoEvictionWhileGangFinishes(t *testing.T) {
 func TestFinishingGangIsKnownBeforeItsEvents(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
 	c.Clock = stopped{now: time.Now()}
+	c.Config = withoutRepair
 	end := running("end", 2)
 	c.Gang("end", 2, end...)
 	c.Pod(testcluster.A("low", 10, "8", "n2"))
@@ -95,6 +101,7 @@ func TestFinishingGangIsKnownBeforeItsEvents(t *testing.T) {
 func TestNoEvictionForPodsDeletedSinceSnapshot(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=4")
 	c.Clock = stopped{now: time.Now()}
+	c.Config = withoutRepair
 	end := running("end", 2)
 	c.Gang("end", 2, end...)
 	c.Pod(testcluster.A("low", 10, "8", "n2"))
@@ -119,7 +126,7 @@ func TestGangThatWaitsForFinishReservesNoVictims(t *testing.T) {
 	}
 	for _, runs := range []bool{true, false} {
 		c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
-		c.Clock = stopped{now: time.Now()}
+		c.Clock, c.Config = stopped{now: time.Now()}, withoutRepair
 		end := running("end", 2)
 		c.Gang("end", 2, end...)
 		c.Pod(testcluster.A("mid", 50, "8", "n3"))
@@ -196,6 +203,7 @@ func TestGangDoesNotWaitForItsOwnSubGroup(t *testing.T) {
 // A later and smaller pod does not take the capacity of a gang that waits for a finishing gang.
 func TestLaterPodDoesNotTakeCapacityOfWaitingGang(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
+	c.Config = withoutRepair
 	end := running("end", 2)
 	c.Gang("end", 2, end...)
 	c.Pod(testcluster.A("low", 10, "8", "n2"))
