@@ -16,6 +16,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	kubegroup "github.com/muster-scheduler/muster/pkg/kube/group"
 )
 
 func (r room) less(want room) bool { return r.cpu < want.cpu || r.gpu < want.gpu }
@@ -501,6 +502,13 @@ func (w *world) reserved(node string, group []string, priority int32) (r room) {
 		}
 		if at == node {
 			r = r.plus(needs(p))
+		}
+	}
+	of := &v1.Pod{Spec: v1.PodSpec{Priority: &priority}}
+	for _, p := range w.s.shared.Cache.PlacesOn(node, of) {
+		member, _, standIn := kubegroup.Leader(convert.PodKey(p))
+		if standIn && !slices.Contains(group, w.members[strings.TrimPrefix(member, "default/")]) {
+			r = r.plus(needs(p)) // of a member that is missing, or starts elsewhere after its eviction
 		}
 	}
 	return r
