@@ -293,7 +293,7 @@ func TestArgs(t *testing.T) {
 		`apiVersion: kubescheduler.config.k8s.io/v1beta3`: `.apiVersion: "kubescheduler.config.k8s.io/v1beta3" is invalid; supported values: kubescheduler.config.k8s.io/v1`,
 		`enablePremption: true`: `.enablePremption: unknown field; supported values: apiVersion, kind, awareNetworkTopology, enablePreemption, ` +
 			`defaultTimeout, preemptionTimeout, maxGrace, starvationTimeout, repairTimeout, repairSwap, repairPolicy, ` +
-			`defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle; ` +
+			`defaultMatchPolicy, spares, degraded, controllerWorkers, skipCheckScheduleCycle; ` +
 			`did you mean enablePreemption?`,
 		`enablePreemption: 1, defaultTimeout: 0s`: `.enablePreemption: 1 is invalid; supported values: true, false` + "\n" +
 			`CoschedulingArgs.defaultTimeout: "0s"` + duration,
