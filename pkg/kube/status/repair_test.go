@@ -70,7 +70,8 @@ func TestRepairNamesItsStep(t *testing.T) {
 			"NoCapacity: 1 of 4 members is missing; no free capacity in s1: Free capacity for 1 member in s1",
 		},
 		"nothing is free before the replacement exists": {
-			gang.Repair{Missing: 1, Absent: 1, Refusal: full}, nil,
+			gang.Repair{Missing: 1, Absent: 1, Refusal: full},
+			nil,
 			"NoCapacity: 1 of 4 members is missing; no free capacity in s1: Free capacity for 1 member in s1",
 		},
 		"a quota": {
