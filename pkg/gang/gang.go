@@ -76,6 +76,8 @@ type Member struct {
 	// Done says that the member finished on its node. Succeeded says that it finished well.
 	Done, Succeeded bool
 	Owner           string // the controller that recreates the member; "" if none
+	// Absent says that the member was lost and does not exist. A plan may place it, and no pod is evicted for it.
+	Absent bool
 	// Created and Ended are in Unix seconds; 0 if unknown.
 	Created, Ended int64
 }

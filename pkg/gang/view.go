@@ -280,7 +280,7 @@ func (g *Group) Needed() (needed []Member) {
 		}
 	}
 	for _, m := range g.Pending {
-		if lacking[m.Gang] > 0 {
+		if lacking[m.Gang] > 0 && !m.Absent {
 			lacking[m.Gang]--
 			needed = append(needed, m)
 		}

@@ -29,7 +29,9 @@ func (r *Record) StandIns(missing int) (members []gang.Member, pods []*v1.Pod) {
 	}
 	if r.Declared.Total+len(r.Declared.Resources) == 0 {
 		for _, pod := range r.Lost[max(0, len(r.Lost)-missing):] {
-			pods, members = append(pods, pod), append(members, r.standInMember(pod))
+			m := r.standInMember(pod)
+			m.Absent = true
+			pods, members = append(pods, pod), append(members, m)
 		}
 		return members, pods
 	}

@@ -74,6 +74,15 @@ func (a *Attempt) FreeOutside() (names []string, domain string) {
 	return names, domain
 }
 
+// Existing returns the attempt without missing members, for which no pod is evicted; a itself if it has none.
+func (a *Attempt) Existing() *Attempt {
+	existing := slices.DeleteFunc(slices.Clone(a.Group.Pending), func(m gang.Member) bool { return m.Absent })
+	if len(existing) == len(a.Group.Pending) || len(existing) == 0 {
+		return a
+	}
+	return a.For(existing)
+}
+
 // JoinableNodes returns the nodes on which members may be placed beside the running ones: the nodes of the domains in which MustGather
 // keeps the group; all nodes without running members or MustGather. Call it after Plan.
 func (a *Attempt) JoinableNodes() (nodes []fwk.NodeInfo) {

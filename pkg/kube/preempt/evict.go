@@ -20,7 +20,11 @@ import (
 func (p *Preemptor) Evict(
 	ctx context.Context, a *place.Attempt, representative *v1.Pod, alternatives ...*place.Attempt,
 ) (node string, verdict Verdict) {
-	a, found, verdict := p.overChoices(ctx, append([]*place.Attempt{a}, alternatives...))
+	choices := append([]*place.Attempt{a}, alternatives...)
+	for i, choice := range choices {
+		choices[i] = choice.Existing()
+	}
+	a, found, verdict := p.overChoices(ctx, choices)
 	var exchanged *swap
 	var successors gang.Ref
 	if found == nil && (verdict == NoVictims || verdict == NoHelp) {
