@@ -108,11 +108,11 @@ func (c *Cache) TakeAbsent(scheduler string, gone func(pod string, uid types.UID
 }
 
 // Faults returns the nodes of members that the gangs of a group have lost while they were incomplete, with the time of the last loss.
-func (c *Cache) Faults(group gang.Ref) map[string]time.Time {
+func (c *Cache) Faults(key gang.Ref) map[string]time.Time {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	all := map[string]time.Time{}
-	for _, ref := range c.book.GroupOfGang(group) {
+	for _, ref := range c.book.GroupOfGang(key) {
 		if r := c.gangs[ref]; r != nil {
 			maps.Copy(all, r.faults)
 		}

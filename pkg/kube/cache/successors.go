@@ -37,8 +37,8 @@ func (c *Cache) ReserveSuccessors(restarted *Group, places []gang.Assignment) bo
 }
 
 // ReservesSuccessors returns whether nodes are reserved for the successors or for other future members of a group.
-func (c *Cache) ReservesSuccessors(group gang.Ref) bool {
-	return read(c, func() bool { return c.book.ReservesFuture(group) })
+func (c *Cache) ReservesSuccessors(key gang.Ref) bool {
+	return read(c, func() bool { return c.book.ReservesFuture(key) })
 }
 
 // ReleaseSuccessors ends the reservations for the successors of pods that are not evicted after all.
