@@ -90,6 +90,7 @@ func newOperator(w *world) {
 	cmd := exec.CommandContext(w.Context(), "bash", "-c", script)
 	cmd.Dir = home
 	cmd.Env = append(os.Environ(), "PATH="+programs+":"+w.lab.Path(), "KUBECONFIG="+w.lab.Kubeconfig(), "KIND_CLUSTER_NAME="+w.lab.Name(),
+		"MAKEFLAGS=", "MAKELEVEL=", // "make e2e-kind" runs this: its own make must not print the folder into the manifests
 		"GIT_PROGRESS_DELAY=10000", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+project+".insteadOf",
 		"GIT_CONFIG_VALUE_0=https://github.com/muster-scheduler/muster")
 	began := time.Now()
