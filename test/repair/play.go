@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	goruntime "runtime"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ var configurations = []configuration{
 	{name: "anywhere", args: "repairTimeout: 0s", anywhere: true},
 }
 
-// A simulation is quiet between two events. The clock then advances by as long as nothing has changed, within these bounds.
+// A simulation is quiet between two events. The clock then advances by as long as no pod was bound or evicted, within these bounds.
 const (
 	leastStep = time.Second
 	mostStep  = time.Minute
@@ -90,7 +91,9 @@ type play struct {
 
 // playTrace plays a trace to a configuration.
 func playTrace(ctx context.Context, c configuration, t Trace) (r Result, err error) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the simulation waits for each collection
+	// The simulation waits again and again until nothing moves, which is sooner on one thread and with few collections.
+	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	p := &play{
 		configuration: c, trace: t, runs: map[string]*run{}, pods: map[string]*member{}, on: make([]*member, t.Nodes), probe: pod("probe", ""),
 	}
@@ -135,9 +138,8 @@ func (p *play) perform(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if step = min(2*step, mostStep); changed {
+		if step = min(2*step, mostStep); changed && p.look(ctx) {
 			step = leastStep
-			p.look(ctx)
 		}
 		until := min(p.now+step, p.trace.during())
 		if len(p.agenda) > 0 {
@@ -293,8 +295,8 @@ func (p *play) forget(m *member) {
 	m.pod, m.node = "", unbound
 }
 
-// look reads which pods are bound, and which were evicted.
-func (p *play) look(ctx context.Context) {
+// look reads which pods are bound, and which were evicted. It returns whether there are any that it had not seen.
+func (p *play) look(ctx context.Context) (news bool) {
 	seen := map[string]bool{}
 	for _, pod := range p.world.Pods() {
 		seen[pod.Name] = true
@@ -305,7 +307,7 @@ func (p *play) look(ctx context.Context) {
 		if _, err := fmt.Sscanf(pod.Spec.NodeName, "node-%d", &m.node); err != nil {
 			panic(err)
 		}
-		p.on[m.node] = m
+		p.on[m.node], news = m, true
 		if m.started && p.trace.spineOf(m.node) != m.spine && !m.noGang {
 			p.Broken = append(p.Broken, m.Name)
 		}
@@ -317,6 +319,7 @@ func (p *play) look(ctx context.Context) {
 	for _, name := range slices.Sorted(maps.Keys(p.pods)) {
 		if m := p.pods[name]; !seen[name] {
 			p.PodsEvicted++
+			news = true
 			if m.Nodes > 1 {
 				gangs[m.Name] = true
 			}
@@ -324,6 +327,7 @@ func (p *play) look(ctx context.Context) {
 		}
 	}
 	p.GangsEvicted += len(gangs)
+	return news
 }
 
 // resume begins the work of a run all pods of which have a node.

@@ -51,7 +51,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestTrace: the load and the rate of faults are those of the options.
+// TestTrace: the load and the rate of faults are near the options, and some nodes are down at the begin.
 func TestTrace(t *testing.T) {
 	o := Options{Nodes: 400, Spine: 32, Days: 300, Load: 0.85, Shortest: 10 * time.Minute, Faults: faultRate}
 	trace := NewTrace(o, 1)
@@ -60,7 +60,14 @@ func TestTrace(t *testing.T) {
 		asked += j.Lasts * time.Duration(j.Nodes)
 	}
 	require.InDelta(t, o.Load, asked.Hours()/(o.during().Hours()*float64(o.Nodes)), 0.1)
-	// Nodes that are down have no fault.
+	atBegin := 0
+	for _, f := range trace.Breaks {
+		if f.At == 0 {
+			atBegin++
+		}
+	}
+	require.InDelta(t, 9, atBegin, 7, "2.3 % of the nodes are down")
+	// Nodes that are down have no second fault.
 	require.InDelta(t, faultRate*float64(o.Nodes)*o.Days/1000, float64(len(trace.Breaks)), 120)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -15,7 +16,7 @@ type size struct {
 	parts float64
 }
 
-// sizes are those of Seren's jobs of several nodes (AcmeTrace) up to half of a spine of 32. The weight of single pods gives them 30 % of the
+// sizes are as in Seren's jobs of several nodes (AcmeTrace), up to half of a spine of 32. The weight of single pods gives them 30 % of the
 // node time: between Seren (12 %) and Helios (41 %).
 var sizes = []size{{1, 18.5}, {2, 3}, {4, 2.5}, {8, 1.6}, {16, 0.9}}
 
@@ -137,8 +138,8 @@ func (o Options) load(random *rand.Rand) float64 {
 // addFaults appends the faults. A node that is down has no second fault. Faults from before the begin matter if the node is still down.
 func (t *Trace) addFaults(random *rand.Rand) {
 	order := random.Perm(t.Nodes) // the worst nodes first
-	down := make([]time.Duration, t.Nodes)
 	longestRepair := repairs[len(repairs)-1].days
+	down := slices.Repeat([]time.Duration{-days(longestRepair)}, t.Nodes)
 	for at := -longestRepair; ; {
 		at += random.ExpFloat64() / (t.Faults / 1000 * float64(t.Nodes))
 		if at >= t.Days {
