@@ -2,8 +2,8 @@
 //
 //	go run ./test/repair -nodes 400 -days 30 -seeds 1,2
 //
-// The scheduler is Muster's own, on the virtual clock of pkg/kube/simulate. trace.go makes jobs and faults of a seed, play.go is the cluster
-// with its controllers, report.go makes the table. Another configuration is a line in play.go.
+// The scheduler is Muster's own, on the virtual clock of pkg/kube/simulate. trace.go makes the jobs and the faults of a seed. play.go is the
+// cluster with its controllers. report.go makes the table. Another configuration is a line in play.go.
 package main
 
 import (
@@ -95,7 +95,8 @@ func parse(args []string) (o options, err error) {
 	return o, nil
 }
 
-// measure has each trace played to each configuration, and writes the table. A process can play one history at a time, so each is a process.
+// measure has each trace played to each configuration, and writes the table. Each play has its own process, since a process can run one
+// simulation at a time.
 func measure(ctx context.Context, o options, out io.Writer) error {
 	if o.only != "" {
 		i := slices.IndexFunc(configurations, func(c configuration) bool { return c.name == o.only })
