@@ -2,8 +2,8 @@
 //
 //	go run ./test/repair -nodes 400 -days 30 -seeds 1,2
 //
-// The scheduler is Muster's own, on the virtual clock of pkg/kube/simulate. trace.go makes the jobs and the faults of a seed. play.go is the
-// cluster with its controllers. report.go makes the table. Another configuration is a line in play.go.
+// The scheduler is Muster's own, on the virtual clock of pkg/kube/simulate. trace.go makes the jobs and the faults of a seed, and play.go is
+// the cluster with its controllers. Another configuration is a line in play.go.
 package main
 
 import (

@@ -29,8 +29,8 @@ func small() Trace {
 	return t
 }
 
-// TestHistory: no gang has a member outside of its spine, and no pod of equal priority is evicted, whatever the configuration. Only the
-// replacements of the configuration "anywhere" may be outside. With Muster's hold all gangs are whole again. Equal input makes equal results.
+// TestHistory: no gang has a member outside of its spine, and no pod of equal priority is evicted, whatever the configuration. Only
+// replacements that go anywhere may be outside. With Muster's hold all gangs are whole again. Equal input makes equal results.
 func TestHistory(t *testing.T) {
 	for _, c := range configurations {
 		t.Run(c.name, func(t *testing.T) {
