@@ -2,8 +2,8 @@
 //
 //	go run ./test/repair -nodes 400 -days 30 -seeds 1,2
 //
-// The scheduler is Muster's own, on the virtual clock of pkg/kube/simulate. trace.go makes the jobs and the faults of a seed, and play.go is
-// the cluster with its controllers. Another configuration is a line in play.go.
+// The scheduler is Muster's own, on the virtual clock of pkg/kube/simulate. trace.go makes the jobs and the faults of a seed, and play.go
+// is the cluster with its controllers. Another configuration is a line in play.go.
 package main
 
 import (
@@ -96,48 +96,59 @@ func parse(args []string) (o options, err error) {
 }
 
 // measure has each trace played to each configuration, and writes the table. Each play has its own process, since a process can run one
-// simulation at a time.
+// simulation at a time. If a play fails or ctx ends, the table has the seeds that all configurations have played.
 func measure(ctx context.Context, o options, out io.Writer) error {
 	if o.only != "" {
 		i := slices.IndexFunc(configurations, func(c configuration) bool { return c.name == o.only })
 		r, err := playTrace(ctx, configurations[i], NewTrace(o.Options, o.seeds[0]))
 		return errors.Join(err, json.NewEncoder(out).Encode(r))
 	}
-	results := make([]Result, len(configurations))
-	parts := make([]Result, len(configurations)*len(o.seeds))
+	parts := make([]*Result, len(configurations)*len(o.seeds)) // nil if it has failed
 	failed := make([]error, len(parts))
 	workqueue.ParallelizeUntil(ctx, runtime.NumCPU(), len(parts), func(i int) {
 		parts[i], failed[i] = playAlone(ctx, o, configurations[i%len(configurations)].name, o.seeds[i/len(configurations)])
 	})
-	if err := errors.Join(append(failed, ctx.Err())...); err != nil {
-		return err
+	var seeds []uint64
+	results := make([]Result, len(configurations))
+	for i, seed := range o.seeds {
+		plays := parts[i*len(configurations):][:len(configurations)]
+		if slices.Contains(plays, nil) {
+			continue
+		}
+		seeds = append(seeds, seed)
+		for c, r := range plays {
+			results[c].add(*r)
+		}
 	}
-	for i, r := range parts {
-		results[i%len(configurations)].add(r)
+	failure := errors.Join(append(failed, ctx.Err())...)
+	if len(seeds) == 0 {
+		return failure
 	}
 	var table bytes.Buffer
-	report(&table, o.Options, o.seeds, results)
-	if _, err := out.Write(table.Bytes()); err != nil || o.page == "" {
-		return err
+	report(&table, o.Options, seeds, results)
+	_, err := out.Write(table.Bytes())
+	if o.page != "" {
+		err = errors.Join(err, replace(o.page, table.Bytes()))
 	}
-	return replace(o.page, table.Bytes())
+	return errors.Join(err, failure)
 }
 
 // playAlone plays the trace of a seed to a configuration, in a process of this program.
-func playAlone(ctx context.Context, o options, name string, seed uint64) (r Result, err error) {
+func playAlone(ctx context.Context, o options, name string, seed uint64) (*Result, error) {
 	begin := time.Now()
 	program, err := os.Executable()
 	if err != nil {
-		return r, err
+		return nil, err
 	}
 	play := exec.CommandContext(ctx, program, append(slices.Clone(o.args), "-only", name, "-seeds", fmt.Sprint(seed))...)
 	play.Stderr = os.Stderr
 	figures, err := play.Output()
+	r := &Result{}
 	if err == nil {
-		err = json.Unmarshal(figures, &r)
+		err = json.Unmarshal(figures, r)
 	}
 	if err != nil {
-		return r, fmt.Errorf("%s, seed %d: %w", name, seed, err)
+		return nil, fmt.Errorf("%s, seed %d: %w", name, seed, err)
 	}
 	fmt.Fprintf(os.Stderr, "%s has played seed %d in %v\n", name, seed, time.Since(begin).Round(time.Second))
 	return r, nil
