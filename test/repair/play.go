@@ -278,6 +278,9 @@ func (p *play) stop(r *run) {
 func (p *play) lose(ctx context.Context, m *member, delay time.Duration) {
 	p.stop(m.run)
 	p.forget(m)
+	if !p.anywhere && !slices.ContainsFunc(m.members, func(m *member) bool { return m.node != unbound }) {
+		m.started = false // no member fixes the gang's domain any more: it starts again
+	}
 	p.agenda.add(p.now+delay, func() error {
 		if p.runs[m.Name] != m.run {
 			return nil

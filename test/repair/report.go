@@ -112,6 +112,7 @@ var rows = []row{
 	{"node-hours of gangs that wait for a member", func(r Result, _ Options, _ int) string { return hours(r.Waiting) }},
 	{"node-hours idle for holds", func(r Result, _ Options, _ int) string { return fmt.Sprintf("%.2f", r.Held.Hours()) }},
 	{"gangs evicted", func(r Result, _ Options, _ int) string { return fmt.Sprint(r.GangsEvicted) }},
+	{"gangs outside of their Must", func(r Result, _ Options, _ int) string { return fmt.Sprint(len(r.Broken)) }},
 	{"pods evicted", func(r Result, _ Options, _ int) string { return fmt.Sprint(r.PodsEvicted) }},
 	{"gangs started", func(r Result, _ Options, _ int) string { return fmt.Sprint(r.Gangs) }},
 	{"nodes in use, mean", func(r Result, o Options, seeds int) string {
