@@ -35,7 +35,7 @@ LDFLAGS   := -X $(MODULE)/pkg/version.version=$(VERSION) -X $(MODULE)/pkg/versio
              -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check words house cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick quality-smoke bench-core bench-scale bench-explain generate generate-check lint image image-check manifests mutants race-all release clean
+.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check words house cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick quality-smoke bench-repair bench-core bench-scale bench-explain generate generate-check lint image image-check manifests mutants race-all release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -174,6 +174,9 @@ bench-quality-quick: build ## the same in about five minutes, with the stock sch
 
 quality-smoke: build ## one short trace in which more comes than fits, to the stock scheduler and Muster; fails like bench-quality-quick; about a minute
 	$(GO) run ./test/quality -traces rush -for 4s -seeds 1 -contenders stock,muster -check muster
+
+bench-repair: ## what becomes of gangs that lose a node, in 30 virtual days on 400 nodes; remakes docs/measurements/repair.md; about ten minutes
+	$(GO) run ./test/repair -seeds $(or $(SEEDS),1,2) -page docs/measurements/repair.md
 
 bench-churn: build ## what 200 gangs cost that do not fit, while pods come and go; about half an hour
 	$(GO) run ./test/perf -churn 5m -json bench-churn.json

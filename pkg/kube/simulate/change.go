@@ -104,13 +104,7 @@ func (w *World) Change(ctx context.Context, all []Change) error {
 }
 
 // applyStep applies objects and returns once every watcher has seen them.
-func (w *World) applyStep(ctx context.Context, s step) error {
-	newPods, err := w.cluster.apply(&Set{objects: s})
-	if err != nil {
-		return err
-	}
-	return w.addPods(ctx, newPods)
-}
+func (w *World) applyStep(ctx context.Context, s step) error { return w.Apply(ctx, &Set{objects: s}) }
 
 // fromChange returns o as an object of the set; its position, for messages, is "a change".
 func fromChange(o runtime.Object) object { return object{o, kindOf(o), Position{File: "a change"}} }

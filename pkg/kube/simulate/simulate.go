@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -91,11 +92,7 @@ func Run(ctx context.Context, o Options, first *Set, later ...*Set) (*Result, er
 			return w.result(), nil
 		}
 		w.cluster.warnings(w.recorder.sorted())
-		pods, err := w.cluster.apply(later[0])
-		if err != nil {
-			return nil, err
-		}
-		if err := w.addPods(ctx, pods); err != nil {
+		if err := w.Apply(ctx, later[0]); err != nil {
 			return nil, err
 		}
 		later = later[1:]
@@ -232,6 +229,8 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 		scheduler.WithPodMaxBackoffSeconds(cfg.PodMaxBackoffSeconds),
 		scheduler.WithPodInitialBackoffSeconds(cfg.PodInitialBackoffSeconds),
 		scheduler.WithParallelism(cfg.Parallelism),
+		// The queue looks every 30 s of real time for pods that have waited for so long; a long simulation would be random.
+		scheduler.WithPodMaxInUnschedulablePodsDuration(math.MaxInt64),
 		scheduler.WithClock(&queueClock{FakeClock: s.clock}),
 	)
 	if err != nil {

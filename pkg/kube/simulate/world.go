@@ -68,6 +68,30 @@ func (w *World) Settle(ctx context.Context, enough func() bool) error {
 	}
 }
 
+// Apply creates, replaces or (with a deletion timestamp) deletes the objects of set, and creates the pods of its workloads. It returns when
+// the scheduler has seen them; the scheduler tries no pod yet.
+func (w *World) Apply(ctx context.Context, set *Set) error {
+	newPods, err := w.cluster.apply(set)
+	if err != nil {
+		return err
+	}
+	return w.addPods(ctx, newPods)
+}
+
+// Work runs the scheduler at the current simulated time until it has no pod to try. It returns whether an object has changed.
+func (w *World) Work(ctx context.Context) (changed bool, err error) {
+	before := w.cluster.changes()
+	for more := true; more; more = w.runStep(ctx) {
+		if err := w.waitQuiet(ctx); err != nil {
+			return false, &UnsettledError{w.waiting()}
+		}
+	}
+	return w.cluster.changes() != before, nil
+}
+
+// AdvanceTo moves the simulated time forward to t, if it is later. Timers that end by then end at t.
+func (w *World) AdvanceTo(t time.Time) { w.advanceTo(t) }
+
 // SettleEarly is Settle with a second end: it also calls early right after each scheduling cycle, before any decision is written.
 func (w *World) SettleEarly(ctx context.Context, early, enough func() bool) error {
 	w.early = early

@@ -1,0 +1,418 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	goruntime "runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+)
+
+// configuration is what differs between two plays of a trace.
+type configuration struct {
+	name string
+	args string // of the plugin Coscheduling
+	// anywhere recreates lost members as pods without a gang: they go to any node, as the pods of kube-scheduler do.
+	anywhere bool
+}
+
+// configurations are the columns of the table. The first is Muster as shipped.
+var configurations = []configuration{
+	{name: "Muster", args: "repairTimeout: 10m"},
+	{name: "repair off", args: "repairTimeout: 0s"},
+	{name: "anywhere", args: "repairTimeout: 0s", anywhere: true},
+}
+
+// A simulation is quiet between two events. The clock then advances by as long as no pod was bound or evicted, within these bounds.
+const (
+	leastStep = time.Second
+	mostStep  = time.Minute
+)
+
+// member is a pod of a job, which is recreated under another name.
+type member struct {
+	*run
+	number  int
+	pod     string // its name; "" while there is none
+	made    int    // pods so far
+	node    int    // unbound if none
+	noGang  bool   // the pod is no member for the scheduler
+	waiting []*Outcome
+}
+
+const unbound = -1
+
+// run is a job that has come and has not ended.
+type run struct {
+	*Job
+	members []*member
+	started bool
+	spine   int // of the first start
+	left    time.Duration
+	resumed time.Duration // since when all pods run
+	stops   int           // how often it has stopped: the end of an earlier run does not count
+	whole   bool
+}
+
+// Outcome is a fault that a running gang had.
+type Outcome struct {
+	Job      string
+	Nodes    int
+	At       time.Duration
+	Dead     bool
+	Whole    bool          // all members run again
+	After    time.Duration // until then; if it is not, until the gang or the history has ended
+	InDomain bool          // the replacement is in the gang's spine
+}
+
+// play is one configuration's history.
+type play struct {
+	configuration
+	trace  Trace
+	world  *simulate.World
+	begin  time.Time
+	now    time.Duration
+	agenda agenda
+	runs   map[string]*run
+	pods   map[string]*member // by the name of the pod
+	on     []*member          // by node
+	probe  *v1.Pod            // of another gang, to ask what is reserved
+	Result
+}
+
+// playTrace plays a trace to a configuration.
+func playTrace(ctx context.Context, c configuration, t Trace) (r Result, err error) {
+	// The simulation waits again and again until nothing moves, which is sooner on one thread and with few collections.
+	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	p := &play{
+		configuration: c, trace: t, runs: map[string]*run{}, pods: map[string]*member{}, on: make([]*member, t.Nodes), probe: pod("probe", ""),
+	}
+	p.Result.Faults = len(t.Breaks)
+	set, err := t.cluster()
+	if err != nil {
+		return r, err
+	}
+	if p.world, err = simulate.Open(ctx, simulate.Options{Config: p.config()}, set); err != nil {
+		return r, err
+	}
+	defer p.world.Close()
+	p.begin = p.world.Now()
+	if err := p.perform(ctx); err != nil {
+		return r, err
+	}
+	p.finish()
+	return p.Result, nil
+}
+
+// config returns the scheduler's configuration.
+func (p *play) config() []byte {
+	return fmt.Appendf(nil, `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: %s
+  pluginConfig:
+  - name: Coscheduling
+    args: {%s}
+`, profile, p.args)
+}
+
+// perform plays the trace until its end.
+func (p *play) perform(ctx context.Context) error {
+	for _, f := range p.trace.Breaks {
+		p.agenda.add(f.At, func() error { return p.fail(ctx, f) })
+	}
+	p.next(ctx, 0)
+	step := leastStep
+	for p.now < p.trace.during() {
+		changed, err := p.world.Work(ctx)
+		if err != nil {
+			return err
+		}
+		if step = min(2*step, mostStep); changed && p.look(ctx) {
+			step = leastStep
+		}
+		until := min(p.now+step, p.trace.during())
+		if len(p.agenda) > 0 {
+			until = min(until, max(p.agenda[0].at, p.now))
+		}
+		p.pass(until - p.now)
+		p.now = until
+		p.world.AdvanceTo(p.begin.Add(until))
+		for len(p.agenda) > 0 && p.agenda[0].at <= p.now {
+			step = leastStep
+			if err := p.agenda.pop()(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// next has job i come at its time, and then the next one.
+func (p *play) next(ctx context.Context, i int) {
+	if i < len(p.trace.Jobs) {
+		p.agenda.add(p.trace.Jobs[i].At, func() error {
+			p.next(ctx, i+1)
+			return p.come(ctx, &p.trace.Jobs[i])
+		})
+	}
+}
+
+// pass adds to the figures what is true for a while.
+func (p *play) pass(d time.Duration) {
+	for _, m := range p.on {
+		switch {
+		case m == nil:
+		case m.whole:
+			p.Used += d
+		case m.started:
+			p.Waiting += d
+		}
+	}
+	reserved := p.world.Shared().Cache
+	for n := 0; n < len(p.on) && reserved.AnyPlaces(); n++ {
+		for _, member := range reserved.PlacesOn(nodeName(n), p.probe) {
+			if reserved.Pod(convert.PodKey(member)) == nil { // a stand-in of a missing member
+				p.Held += d
+			}
+		}
+	}
+}
+
+// apply changes objects of the cluster.
+func (p *play) apply(ctx context.Context, objects ...runtime.Object) error {
+	set, err := setOf(objects...)
+	if err != nil {
+		return err
+	}
+	return p.world.Apply(ctx, set)
+}
+
+// come creates the pods of a job.
+func (p *play) come(ctx context.Context, j *Job) error {
+	r := &run{Job: j, left: j.Lasts}
+	p.runs[j.Name] = r
+	var objects []runtime.Object
+	if j.Nodes > 1 {
+		objects = append(objects, podGroup(j))
+	}
+	for i := range j.Nodes {
+		m := &member{run: r, number: i, node: unbound}
+		r.members = append(r.members, m)
+		objects = append(objects, p.newPod(m))
+	}
+	return p.apply(ctx, objects...)
+}
+
+// newPod returns a new pod for a member.
+func (p *play) newPod(m *member) *v1.Pod {
+	m.pod = fmt.Sprintf("%s-%d-%d", m.Name, m.number, m.made)
+	m.noGang = m.Nodes == 1 || p.anywhere && m.started
+	m.made++
+	p.pods[m.pod] = m
+	return m.object()
+}
+
+// object returns the member's pod as it was created.
+func (m *member) object() *v1.Pod {
+	if m.noGang {
+		return pod(m.pod, "")
+	}
+	return pod(m.pod, m.Name)
+}
+
+// fail has a fault happen, and its node return later.
+func (p *play) fail(ctx context.Context, f Fault) error {
+	taint := v1.TaintNodeUnschedulable
+	if f.Dead {
+		taint = v1.TaintNodeNotReady
+	}
+	if err := p.apply(ctx, p.trace.node(f.Node, taint)); err != nil {
+		return err
+	}
+	p.agenda.add(f.At+f.Down, func() error { return p.apply(ctx, p.trace.node(f.Node, "")) })
+	m := p.on[f.Node]
+	if m == nil {
+		return nil
+	}
+	if m.started && m.Nodes > 1 {
+		m.waiting = append(m.waiting, &Outcome{Job: m.Name, Nodes: m.Nodes, At: p.now, Dead: f.Dead})
+	}
+	p.stop(m.run)
+	wait := time.Duration(0)
+	if f.Dead {
+		wait = toleration
+	}
+	name := m.pod
+	p.agenda.add(p.now+wait, func() error {
+		if p.pods[name] != m { // the job has ended
+			return nil
+		}
+		object := m.object()
+		p.lose(ctx, m, f.Delay)
+		return p.apply(ctx, deleted(object, p.world.Now()))
+	})
+	return nil
+}
+
+// stop ends the work of a run: a pod of it does not work.
+func (p *play) stop(r *run) {
+	if r.whole {
+		r.whole = false
+		r.left -= p.now - r.resumed
+		r.stops++
+	}
+}
+
+// lose takes a member's pod from the books. Its controller recreates the pod after a delay.
+func (p *play) lose(ctx context.Context, m *member, delay time.Duration) {
+	p.stop(m.run)
+	p.forget(m)
+	if !p.anywhere && !slices.ContainsFunc(m.members, func(m *member) bool { return m.node != unbound }) {
+		m.started = false // no member fixes the gang's domain any more: it starts again
+	}
+	p.agenda.add(p.now+delay, func() error {
+		if p.runs[m.Name] != m.run {
+			return nil
+		}
+		return p.apply(ctx, p.newPod(m))
+	})
+}
+
+// forget takes a member's pod from the books.
+func (p *play) forget(m *member) {
+	delete(p.pods, m.pod)
+	if m.node != unbound {
+		p.on[m.node] = nil
+	}
+	m.pod, m.node = "", unbound
+}
+
+// look reads which pods are bound, and which were evicted. It returns whether there are any that it had not seen.
+func (p *play) look(ctx context.Context) (news bool) {
+	seen := map[string]bool{}
+	for _, pod := range p.world.Pods() {
+		seen[pod.Name] = true
+		m := p.pods[pod.Name]
+		if m == nil || m.node != unbound || pod.Spec.NodeName == "" {
+			continue
+		}
+		if _, err := fmt.Sscanf(pod.Spec.NodeName, "node-%d", &m.node); err != nil {
+			panic(err)
+		}
+		p.on[m.node], news = m, true
+		if m.started && p.trace.spineOf(m.node) != m.spine && !m.noGang {
+			p.Broken = append(p.Broken, m.Name)
+		}
+		if !slices.ContainsFunc(m.members, func(m *member) bool { return m.node == unbound }) {
+			p.resume(ctx, m.run)
+		}
+	}
+	gangs := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(p.pods)) {
+		if m := p.pods[name]; !seen[name] {
+			p.PodsEvicted++
+			news = true
+			if m.Nodes > 1 {
+				gangs[m.Name] = true
+			}
+			p.lose(ctx, m, leastDelay)
+		}
+	}
+	p.GangsEvicted += len(gangs)
+	return news
+}
+
+// resume begins the work of a run all pods of which have a node.
+func (p *play) resume(ctx context.Context, r *run) {
+	if !r.started {
+		r.started, r.spine = true, p.trace.spineOf(r.members[0].node)
+		if slices.ContainsFunc(r.members, func(m *member) bool { return p.trace.spineOf(m.node) != r.spine }) {
+			p.Broken = append(p.Broken, r.Name)
+		}
+		if r.Nodes > 1 {
+			p.Gangs++
+		}
+	}
+	p.judge(r, true)
+	r.whole, r.resumed = true, p.now
+	stops := r.stops
+	p.agenda.add(p.now+r.left, func() error {
+		if r.stops != stops {
+			return nil
+		}
+		return p.end(ctx, r)
+	})
+}
+
+// judge closes the faults that a gang waits after.
+func (p *play) judge(r *run, whole bool) {
+	for _, m := range r.members {
+		for _, o := range m.waiting {
+			o.Whole, o.After, o.InDomain = whole, p.now-o.At, whole && p.trace.spineOf(m.node) == r.spine
+			p.Outcomes = append(p.Outcomes, *o)
+		}
+		m.waiting = nil
+	}
+}
+
+// end has the pods of a run succeed, and removes them.
+func (p *play) end(ctx context.Context, r *run) error {
+	delete(p.runs, r.Name)
+	var done, gone []runtime.Object
+	for _, m := range r.members {
+		succeeded := m.object()
+		succeeded.Spec.NodeName, succeeded.Status.Phase = nodeName(m.node), v1.PodSucceeded
+		done, gone = append(done, succeeded), append(gone, deleted(m.object(), p.world.Now()))
+		p.forget(m)
+	}
+	if r.Nodes > 1 {
+		gone = append(gone, deleted(podGroup(r.Job), p.world.Now()))
+	}
+	return errors.Join(p.apply(ctx, done...), p.apply(ctx, gone...))
+}
+
+// finish closes the faults of gangs that are not whole when the history ends.
+func (p *play) finish() {
+	for _, j := range p.trace.Jobs {
+		if r := p.runs[j.Name]; r != nil {
+			p.judge(r, false)
+		}
+	}
+}
+
+// agenda is what is to be done, the next first.
+type agenda []due
+
+type due struct {
+	at time.Duration
+	do func() error
+}
+
+// add has something done at its time, after all that was to be done then.
+func (a *agenda) add(when time.Duration, do func() error) {
+	i, _ := slices.BinarySearchFunc(*a, when, func(d due, when time.Duration) int {
+		if d.at <= when {
+			return -1
+		}
+		return 1
+	})
+	*a = slices.Insert(*a, i, due{when, do})
+}
+
+// pop takes what is next.
+func (a *agenda) pop() func() error {
+	next := (*a)[0]
+	*a = (*a)[1:]
+	return next.do
+}
