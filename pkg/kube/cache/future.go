@@ -84,9 +84,13 @@ type Absent struct {
 // TakeAbsent removes and returns the groups of a profile for whose absent members nodes are to be reserved; nil if there are none. It first
 // removes terminating members for which gone is true: a snapshot may lack them before their deletion is reported here.
 func (c *Cache) TakeAbsent(scheduler string, gone func(pod string, uid types.UID) bool) (taken []Absent) {
-	c.mu.RLock()
+	if read(c, func() bool { return len(c.absent)+len(c.terminating) == 0 }) {
+		return nil
+	}
+	c.mu.Lock()
+	maps.DeleteFunc(c.terminating, func(_ string, pod *v1.Pod) bool { return c.book.Missing(source.GangOf(pod)) == 0 }) // the gang ends
 	none, ending := len(c.absent) == 0, slices.Collect(maps.Values(c.terminating))
-	c.mu.RUnlock()
+	c.mu.Unlock()
 	for _, pod := range ending {
 		if gone(convert.PodKey(pod), pod.UID) {
 			c.dropPod(pod)
