@@ -18,7 +18,7 @@ var (
 	schedulingPath  = bounds{3838, 3500}
 	searches        = bounds{1, 1}
 	definitions     = bounds{1, 1}
-	remembered      = bounds{29, 15}
+	remembered      = bounds{30, 15}
 	locks           = bounds{38, 40}
 	preemptionLocks = bounds{2, 4}
 	roomFunctions   = bounds{0, 0}

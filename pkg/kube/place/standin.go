@@ -9,9 +9,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
 
-// withStandIns returns the group with stand-ins for members not yet created as further pending members.
-// A gang without running members then needs all its members: otherwise the first ones could be placed where the others find no capacity.
-// For a gang with running members the stand-ins are optional.
+// withStandIns returns the group with stand-ins for members that do not exist as further pending members: members not yet created, and
+// missing members of incomplete gangs. A gang that waits for its first leader then needs all its members: otherwise the first ones could be
+// placed where the others find no capacity. For a gang with running members the stand-ins are optional.
 func withStandIns(group *cache.Group) *cache.Group {
 	if len(group.LeaderFirst)+len(group.Future) == 0 {
 		return group
@@ -35,7 +35,7 @@ func withStandIns(group *cache.Group) *cache.Group {
 	return &all
 }
 
-// Split returns the assignments of existing members (own) and of members not yet created (ahead).
+// Split returns the assignments of existing members (own) and of members that do not exist (ahead).
 func (a *Attempt) Split(places []gang.Assignment) (own, ahead []gang.Assignment) {
 	if len(a.Group.Future) == 0 {
 		return places, nil
