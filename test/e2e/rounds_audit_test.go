@@ -102,7 +102,7 @@ func (a *audit) bindingOf(pod, old *v1.Pod) {
 	if a.used[node] > gpusOfNode {
 		a.fault("%s is overfull: %d GPUs", node, a.used[node])
 	}
-	if place := a.places[pod.Name]; place != "" && place != node {
+	if place := a.places[pod.Name]; place != "" && place != node && !a.mayMove() {
 		a.fault("%s was nominated for %s and is bound to %s", pod.Name, place, node)
 	}
 	delete(a.places, pod.Name)
@@ -137,7 +137,11 @@ func (a *audit) reserved(node string) (n int) {
 	return n
 }
 
-// nominationOf sees whether a member's reservation has changed: it must not.
+// mayMove returns whether the gang may start elsewhere than where it is nominated: a gang that evicts no pod only waits for pods
+// that terminate anyway, and starts as soon as there is free capacity.
+func (a *audit) mayMove() bool { return a.round.least.pods == 0 }
+
+// nominationOf sees whether a member's reservation has changed: it must not if pods were evicted for it.
 func (a *audit) nominationOf(pod, old *v1.Pod) {
 	if is, was := pod.Status.NominatedNodeName, old.Status.NominatedNodeName; is != was && pod.Spec.NodeName == "" {
 		a.tell("%s is nominated for %q", pod.Name, is)
@@ -148,7 +152,7 @@ func (a *audit) nominationOf(pod, old *v1.Pod) {
 		if is == was {
 			return
 		}
-		if was != "" {
+		if was != "" && !a.mayMove() {
 			a.fault("the nomination of %s changes from %s to %q before it is bound", pod.Name, was, is)
 		}
 		if !a.isMember(pod) {
