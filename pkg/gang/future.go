@@ -130,6 +130,14 @@ func (b *Book) loseSuccessors(m *member, node string) {
 // ReservesFuture returns whether nodes are reserved for future members of the group, and no other group has taken them.
 func (b *Book) ReservesFuture(key Ref) bool { a := b.futures[key]; return a != nil && !a.lost }
 
+// SuccessorNodes returns the nodes that are reserved for successors of the group, in no order; nil if there are none.
+func (b *Book) SuccessorNodes(key Ref) []string {
+	if a := b.futures[key]; a != nil && a.successors {
+		return slices.Collect(maps.Values(a.nodes))
+	}
+	return nil
+}
+
 // releaseFuture ends the reservation for future members.
 func (b *Book) releaseFuture(key Ref) []Effect {
 	a := b.futures[key]

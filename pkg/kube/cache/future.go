@@ -79,6 +79,8 @@ type Absent struct {
 	Group     gang.Ref
 	Scheduler string
 	Until     time.Time
+	// Recreated is set for a group that its controller recreates as a whole.
+	Recreated *Recreated
 }
 
 // TakeAbsent removes and returns the groups of a profile for whose absent members nodes are to be reserved; nil if there are none. It first
@@ -143,7 +145,9 @@ func (c *Cache) noteMissing(r *record, lost *v1.Pod, gone bool) (effects []gang.
 			c.addLost(r, standIn)
 		}
 		if isNew || gone {
-			c.absent = append(c.absent, Absent{c.book.GroupOfGang(r.Ref)[0], lost.Spec.SchedulerName, now.Add(c.Repair)})
+			c.absent = append(c.absent, Absent{
+				Group: c.book.GroupOfGang(r.Ref)[0], Scheduler: lost.Spec.SchedulerName, Until: now.Add(c.Repair),
+			})
 		}
 		if gone {
 			effects = c.book.Apply(gang.MemberGone{Gang: r.Ref}, now)
@@ -207,7 +211,9 @@ func (c *Cache) incompleteGangs() (all []Absent) {
 		for i := range missing {
 			c.addLost(r, group.Lost(like, strconv.Itoa(i+1)))
 		}
-		all = append(all, Absent{c.book.GroupOfGang(ref)[0], like.Spec.SchedulerName, c.Clock.Now().Add(c.Repair)})
+		all = append(all, Absent{
+			Group: c.book.GroupOfGang(ref)[0], Scheduler: like.Spec.SchedulerName, Until: c.Clock.Now().Add(c.Repair),
+		})
 	}
 	return all
 }

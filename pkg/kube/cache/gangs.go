@@ -33,6 +33,7 @@ type record struct {
 	owner     source.OwnerKey      // the object that may declare something about the gang, or zero
 	published map[string]bool      // published notes
 	faults    map[string]time.Time // by node, when it last ran a lost member; see noteMissing
+	recreated types.UID            // the latest leader for which noteRecreated has requested nodes
 	lastLoss  time.Time            // when a bound member was last deleted or finished
 }
 
@@ -220,6 +221,9 @@ func (c *Cache) setPod(pod *v1.Pod) {
 		notes = append(notes, c.takeNotes(r)...)
 		notes = append(notes, c.podNotes(pod, r)...)
 	}
+	if pod.DeletionTimestamp != nil {
+		c.noteRecreated(r, pod)
+	}
 	effects = append(effects, c.handleLeader(r, pod, moved)...)
 	effects = append(effects, c.applyPod(pod, ref)...)
 	if convert.Terminating(pod) && !c.isReady(pod.Spec.NodeName) {
@@ -315,6 +319,7 @@ func (c *Cache) handleLeader(r *record, pod *v1.Pod, moved bool) (effects []gang
 		return nil
 	default:
 		r.leader = pod
+		effects = c.endEarlierRevision(pod)
 		for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
 			member := r.Pods[key]
 			before := old != nil && (!moved || member.CreationTimestamp.Before(&pod.CreationTimestamp))
@@ -437,6 +442,7 @@ func (c *Cache) removeFromGang(pod *v1.Pod, gone bool) {
 	r, ran := c.record(ref), false
 	if p := r.Pods[key]; p != nil && p.UID == pod.UID {
 		if gone {
+			c.noteRecreated(r, p)
 			c.noteLoss(r, p)
 			ran = p.Spec.NodeName != ""
 		}

@@ -65,6 +65,7 @@ func (c *Cache) setOwner(o *source.Owned) {
 	}
 	maps.Copy(refs, c.relatedGangs(o.Key))
 	effects, notes := c.redeclareSome(refs)
+	effects = append(effects, c.endRecreatedBy(o.Key)...)
 	notes = append(notes, c.ineffectiveNotes(old, o)...)
 	c.mu.Unlock()
 	c.carryOut(effects)
@@ -106,6 +107,7 @@ func (c *Cache) dropOwner(key source.OwnerKey) {
 		c.gangs[ref].Owner = nil
 	}
 	effects, notes := c.redeclareSome(refs)
+	effects = append(effects, c.endRecreatedBy(key)...)
 	c.mu.Unlock()
 	c.carryOut(effects)
 	c.publish(notes)

@@ -41,6 +41,11 @@ func (c *Cache) ReservesSuccessors(key gang.Ref) bool {
 	return read(c, func() bool { return c.book.ReservesFuture(key) })
 }
 
+// SuccessorNodes returns the nodes that are reserved for successors of a group, in no order; nil if there are none.
+func (c *Cache) SuccessorNodes(key gang.Ref) []string {
+	return read(c, func() []string { return c.book.SuccessorNodes(key) })
+}
+
 // ReleaseSuccessors ends the reservations for the successors of pods that are not evicted after all.
 func (c *Cache) ReleaseSuccessors(spared []*v1.Pod) {
 	for _, pod := range spared {

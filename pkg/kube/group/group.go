@@ -108,6 +108,30 @@ func (g *Group) Restarted(priority func(*v1.Pod) int32) *Group {
 	return out
 }
 
+// Binds returns whether the member with that key is bound.
+func (g *Group) Binds(member string) bool {
+	return slices.ContainsFunc(g.Bound, func(m gang.Member) bool { return m.Pod == member })
+}
+
+// OnNodes returns the group as if its pending members in nodes were bound to these nodes. The keys of nodes are keys of members.
+func (g *Group) OnNodes(nodes map[string]string) *Group {
+	out := *g
+	out.Gangs, out.Pending = slices.Clone(g.Gangs), nil
+	for _, m := range g.Pending {
+		if m.Node = nodes[m.Pod]; m.Node == "" {
+			out.Pending = append(out.Pending, m)
+			continue
+		}
+		out.Bound = append(out.Bound, m)
+		for i := range out.Gangs {
+			if one := &out.Gangs[i]; one.Ref == m.Gang {
+				one.Started, one.Need = one.Started+1, max(0, one.Need-1)
+			}
+		}
+	}
+	return &out
+}
+
 // NeverPreempts returns whether no pod may be evicted for a member, as its gang's object declares, or otherwise the pod's preemptionPolicy.
 func (g *Group) NeverPreempts(m gang.Member) bool {
 	if neverPreempts, says := g.neverPreempts[m.Gang.Whole()]; says {

@@ -12,16 +12,22 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// countAttracting sets World.Attract: by node, the number of pods with the same network-topology-selector as the members.
+// countAttracting sets World.Attract: by node, the number of pods with the same network-topology-selector as the members, and of
+// successors in the group for which the node is reserved.
 func (a *Attempt) countAttracting() {
-	want := convert.Selector(a.Group.Pods[a.Group.Pending[0].Pod])
-	if want == "" {
+	want, reserved := convert.Selector(a.Group.Pods[a.Group.Pending[0].Pod]), a.planner.cache.SuccessorNodes(a.Group.Key)
+	if want == "" && len(reserved) == 0 {
 		return
 	}
 	a.World.Attract = make([]offer.Slots, len(a.Nodes))
 	for i, n := range a.Nodes {
-		if n != nil {
+		if n != nil && want != "" {
 			a.World.Attract[i] = Attracting(n, want)
+		}
+	}
+	for _, name := range reserved {
+		if i, ok := a.Net.Tree.NodeIndex(name); ok {
+			a.World.Attract[i]++
 		}
 	}
 }

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,6 +30,10 @@ const unusable = -1
 // members may use has changed. nodes are the profile's snapshot; no cycle may run meanwhile, except the one that calls it.
 func (p *Plugin) ReserveAbsent(ctx context.Context, nodes []fwk.NodeInfo) {
 	for _, added := range p.Cache.TakeAbsent(p.profile.ProfileName(), p.Preemptor.IsGone) {
+		if added.Recreated != nil {
+			p.reserveRecreated(ctx, added.Recreated, nodes)
+			continue
+		}
 		p.absent = slices.DeleteFunc(p.absent, func(b *absentGroup) bool { return b.Group == added.Group })
 		p.absent = append(p.absent, &absentGroup{Absent: added})
 	}
@@ -79,6 +84,25 @@ func (p *Plugin) reserveFor(ctx context.Context, b *absentGroup, group *cache.Gr
 	_, places := a.Split(found.Places)
 	p.Cache.Handle(gang.FutureReserved{Group: b.Group, Places: places, Until: b.Until})
 	return len(places) == len(group.Future)
+}
+
+// reserveRecreated reserves nodes for a group that its controller recreates as a whole: the nodes on which its members ran, and, for those
+// whose node is not usable, free nodes in the same domain.
+func (p *Plugin) reserveRecreated(ctx context.Context, r *cache.Recreated, nodes []fwk.NodeInfo) {
+	var places []gang.Assignment
+	for _, pod := range slices.Sorted(maps.Keys(r.Nodes)) {
+		places = append(places, gang.Assignment{Pod: pod, Node: r.Nodes[pod]})
+	}
+	if others := r.Group.OnNodes(r.Nodes); len(others.Pending) > 0 {
+		found, refusal, err := p.planner.NewAttempt(others, nodes, p.avoid(others)).Plan(ctx)
+		if refusal != nil || err != nil {
+			klog.FromContext(ctx).V(2).Info("No capacity is reserved for members whose node is not usable",
+				"gang", others.Key, "refusal", refusal, "err", err)
+		} else {
+			places = append(places, found.Places...)
+		}
+	}
+	p.Cache.ReserveSuccessors(r.Group, places)
 }
 
 // explainEvery is the shortest time between two explanations of absentGroup, which cost as much as an attempt.

@@ -54,12 +54,35 @@ func readLeaderWorkerSet(u *unstructured.Unstructured, out *Owned) error {
 	template := &spec.LeaderWorkerTemplate
 	out.Size = int(workloads.OrOne(template.Size))
 	out.LeaderFirst = spec.LeaderFirst(false)
+	if u.GetDeletionTimestamp() == nil {
+		out.Groups = int(workloads.OrOne(spec.Replicas))
+	}
 	if len(template.WorkerTemplate.Spec.Containers) > 0 {
 		out.Follower = &template.WorkerTemplate
 		workloads.RequestLimits(&out.Follower.Spec)
 	}
 	addTierFields(spec.NetworkTopology, out.setValue)
 	return nil
+}
+
+// LeaderWorkerSetOf returns the LeaderWorkerSet of a pod; false for other pods.
+func LeaderWorkerSetOf(pod *v1.Pod) (OwnerKey, bool) {
+	name := pod.Labels[lws.SetNameLabelKey]
+	return OwnerKey{leaderWorkerSets.Kind, pod.Namespace, name}, name != ""
+}
+
+// Recreates returns whether the controller of a LeaderWorkerSet, which may be nil, recreates the whole group of a pod after the group's
+// leader was deleted. It does not if the group's index is not below spec.replicas.
+func (o *Owned) Recreates(pod *v1.Pod) bool {
+	index, err := strconv.Atoi(pod.Labels[lws.GroupIndexLabelKey])
+	return o != nil && err == nil && index < o.Groups
+}
+
+// SameLeaderWorkerSetGroup returns whether two pods are of the same group of one LeaderWorkerSet, perhaps of two revisions.
+func SameLeaderWorkerSetGroup(pod, other *v1.Pod) bool {
+	set, ok := LeaderWorkerSetOf(pod)
+	otherSet, _ := LeaderWorkerSetOf(other)
+	return ok && set == otherSet && pod.Labels[lws.GroupIndexLabelKey] == other.Labels[lws.GroupIndexLabelKey]
 }
 
 // FollowerLabels returns the labels of a future worker: the leader's labels that name the group, and the worker template's labels.

@@ -63,6 +63,8 @@ type Owned struct {
 	Values map[string]string
 	// Size is the number of pods in a gang; 0 if undeclared.
 	Size int
+	// Groups is how many gangs a LeaderWorkerSet keeps, from index 0 on; 0 for other objects, and while it is being deleted.
+	Groups int
 	// Remaining is how many pods the controller of a Job still keeps running, and Succeeded how many have completed.
 	Remaining, Succeeded int
 	// MakesFor is the gang that a Job of a JobSet makes pods for; zero for other objects.
