@@ -65,6 +65,8 @@ type Group struct {
 	Alone bool
 	// Moves says that the gang declares, or the configuration, that it moves to another domain if it cannot be repaired in its own.
 	Moves bool
+	// Evictable says that all gangs declare that their members are evicted first for the repair of another gang.
+	Evictable bool
 }
 
 // aloneSource is the source in the group key of a pod without a gang. No integration has this name.
@@ -186,6 +188,7 @@ func (g *Group) add(r *Record, missing int) {
 func New(g gang.Group, records []*Record, tree *topology.Tree) (*Group, gang.Obstacle) {
 	out := &Group{Group: g, Pods: map[string]*v1.Pod{}}
 	out.Moves = !slices.ContainsFunc(records, func(r *Record) bool { return r.Declared == nil || !r.Declared.Moves })
+	out.Evictable = !slices.ContainsFunc(records, func(r *Record) bool { return r.Declared == nil || !r.Declared.Evictable })
 	for i, r := range records {
 		maps.Copy(out.Pods, r.Pods)
 		out.add(r, g.Gangs[i].Missing)

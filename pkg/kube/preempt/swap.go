@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -44,7 +45,7 @@ func (p *Preemptor) findSwap(ctx context.Context, a *place.Attempt, representati
 	smaller := p.smallerGangs(a)
 	for _, restarted := range smaller[:min(len(smaller), mostSwaps)] {
 		pods := restarted.running
-		found, _, _ := p.choose(ctx, a, victimLimits{swap: eligible.UIDs([][]*v1.Pod{pods})})
+		found, _, _ := p.choose(ctx, a, victimLimits{only: eligible.UIDs([][]*v1.Pod{pods})})
 		if found == nil || len(found.gone) < len(pods) {
 			continue
 		}
@@ -59,6 +60,28 @@ func (p *Preemptor) findSwap(ctx context.Context, a *place.Attempt, representati
 		}
 	}
 	return nil
+}
+
+// findEvictable returns the cheapest Evictable victims for the replacements of an incomplete gang, whatever the victims' priority; nil if
+// they do not suffice.
+func (p *Preemptor) findEvictable(ctx context.Context, a *place.Attempt) *solution {
+	if a = needed(a); a == nil || !p.Incomplete(a.Group) || !a.CapacityKnown() {
+		return nil
+	}
+	vetoed, _ := p.Victims.Vetoed(p.Clock.Now())
+	evictable := map[types.UID]bool{}
+	for _, n := range a.JoinableNodes() {
+		for _, info := range n.GetPods() {
+			if pod := info.GetPod(); p.Cache.Evictable(pod) && !convert.Protected(pod) && !vetoed[pod.UID] {
+				evictable[pod.UID] = true
+			}
+		}
+	}
+	if len(evictable) == 0 {
+		return nil
+	}
+	found, _, _ := p.choose(ctx, a, victimLimits{only: evictable})
+	return found
 }
 
 // reserveSwap reserves the nodes for the successors of a swap's victims. It returns false if that is not possible. Then, as after every
