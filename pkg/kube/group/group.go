@@ -174,7 +174,7 @@ func (g *Group) add(r *Record, missing int) {
 	g.Future = append(g.Future, members...)
 	switch {
 	case r.Declared == nil:
-	case missing > 0 && r.Declared.Total+len(r.Declared.Resources) == 0:
+	case missing > 0:
 	case r.Declared.Total > 0:
 		g.LeaderFirst = append(g.LeaderFirst, r.Ref)
 	case len(members) > 0:

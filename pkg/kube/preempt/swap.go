@@ -31,7 +31,7 @@ type swap struct {
 const mostSwaps = 16
 
 // findSwap returns a swap for an incomplete gang without a plan, if no pods of lower priority can be evicted for it. It returns nil if none
-// is possible, or if there was one for the same representative.
+// is possible, if there are quotas, or if there was one for the same representative.
 func (p *Preemptor) findSwap(ctx context.Context, a *place.Attempt, representative *v1.Pod) *swap {
 	if a = needed(a); !p.Limits().Swap || a == nil || !p.Incomplete(a.Group) || !a.CapacityKnown() {
 		return nil
@@ -39,8 +39,8 @@ func (p *Preemptor) findSwap(ctx context.Context, a *place.Attempt, representati
 	if earlier, _ := p.swapped.Get(a.Group.Key); earlier == representative.UID {
 		return nil
 	}
-	if quotas := p.search(a.Group, eligible.NoTimeLimit, ignoresMins); quotas != nil && quotas.Short() {
-		return nil // the successors would need the quota that the eviction frees
+	if p.search(a.Group, eligible.NoTimeLimit, ignoresMins) != nil {
+		return nil // quotas may forbid the eviction, and other pods may take the quota that the successors need
 	}
 	smaller := p.smallerGangs(a)
 	for _, restarted := range smaller[:min(len(smaller), mostSwaps)] {
