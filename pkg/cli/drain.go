@@ -17,9 +17,11 @@ import (
 const drainHow = `
 
 The command simulates this. First the scheduler places the waiting gangs and pods. Then the domain's
-nodes are cordoned, and their pods are evicted, with all members of a gang that cannot run without
-them. Controllers recreate the pods, and the scheduler places them. Pods of a DaemonSet and static
-pods stay. The command does not check PodDisruptionBudgets.
+nodes are cordoned, and their pods are evicted. Controllers recreate the pods, and the scheduler
+places them. The other members of a gang run on if the scheduler repairs the gang: if it finds other
+nodes for the evicted members in the gang's domain. Otherwise the other members are evicted, too. Of
+a LeaderWorkerSet the whole group is evicted. Pods of a DaemonSet and static pods stay. The command
+does not check PodDisruptionBudgets.
 
 The verdict is one of three, as text and in the field "verdict":
   fits          every evicted pod runs on another node, and no further pod is evicted

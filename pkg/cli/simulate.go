@@ -54,6 +54,7 @@ Each --what-if is done before the scheduler begins, in order:
   evict=NAMESPACE/POD        the pod is evicted and not recreated
   evict=gang/NAMESPACE/NAME  all bound pods of the gang are evicted
   cordon=NODE                the node takes no new pod
+  fail=NODE                  the node is gone with its pods; controllers recreate the pods
   add-nodes=N,like=NODE      N nodes come with the size, the labels and the devices of this one
 
 The files hold Nodes, Pods, PodGroups, the ClusterNetworkTopology, PriorityClasses,
@@ -112,7 +113,7 @@ With --only gang=NAMESPACE/NAME only that gang counts, and the pods that are evi
 	complete(cmd, "output", "table", "wide", "json")
 	complete(cmd, "only", "waiting", "evicted", "gang=")
 	complete(cmd, "fail-on", simulate.Failures...)
-	complete(cmd, "what-if", "evict=", "evict=gang/", "cordon=", "add-nodes=")
+	complete(cmd, "what-if", "evict=", "evict=gang/", "cordon=", "fail=", "add-nodes=")
 	return cmd
 }
 

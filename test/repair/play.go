@@ -11,7 +11,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
@@ -23,13 +25,18 @@ type configuration struct {
 	args string // of the plugin Coscheduling
 	// anywhere recreates lost members as pods without a gang: they go to any node, as the pods of kube-scheduler do.
 	anywhere bool
+	holds    bool // capacity is held for lost members
+	swaps    bool // a smaller gang of equal priority may be evicted
 }
 
 // configurations are the columns of the table. The first is Muster as shipped.
 var configurations = []configuration{
-	{name: "Muster", args: "repairTimeout: 10m"},
-	{name: "repair off", args: "repairTimeout: 0s"},
-	{name: "anywhere", args: "repairTimeout: 0s", anywhere: true},
+	{name: "Muster", args: "repairTimeout: 10m", holds: true, swaps: true},
+	{name: "1 spare", args: "repairTimeout: 10m, spares: [{layer: SpineLayer, nodes: 1}]", holds: true, swaps: true},
+	{name: "2 spares", args: "repairTimeout: 10m, spares: [{layer: SpineLayer, nodes: 2}]", holds: true, swaps: true},
+	{name: "no swap", args: "repairTimeout: 10m, repairSwap: false", holds: true},
+	{name: "repair off", args: "repairTimeout: 0s, repairSwap: false"},
+	{name: "anywhere", args: "repairTimeout: 0s, repairSwap: false", anywhere: true},
 }
 
 // A simulation is quiet between two events. The clock then advances by as long as no pod was bound or evicted, within these bounds.
@@ -225,10 +232,14 @@ func (p *play) newPod(m *member) *v1.Pod {
 
 // object returns the member's pod as it was created.
 func (m *member) object() *v1.Pod {
+	out := pod(m.pod, m.Name)
 	if m.noGang {
-		return pod(m.pod, "")
+		out = pod(m.pod, "")
 	}
-	return pod(m.pod, m.Name)
+	out.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "batch/v1", Kind: "Job", Name: m.Name, UID: types.UID(m.Name), Controller: new(true),
+	}}
+	return out
 }
 
 // fail has a fault happen, and its node return later.

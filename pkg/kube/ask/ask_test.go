@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -116,7 +117,7 @@ func TestEarlyExplanationEqualsFinal(t *testing.T) {
 			require.NoError(t, err, text)
 			defer v.Close()
 			e, err := v.explain(ctx, Target{Kind: "podgroup", Namespace: "default", Name: name}, func(ref gang.Ref) bool { return early(v, ref) })
-			require.NoError(t, err, text)
+			require.NoError(t, err, "%s\n%s", text, stacks(err)) // it has once not settled, for an unknown reason
 			return e
 		}
 		for _, name := range gangs {
@@ -133,6 +134,15 @@ func TestEarlyExplanationEqualsFinal(t *testing.T) {
 	if !testing.Short() {
 		require.Positive(t, early, "nothing was known early")
 	}
+}
+
+// stacks returns the stacks of all goroutines if err is not nil.
+func stacks(err error) string {
+	if err == nil {
+		return ""
+	}
+	buffer := make([]byte, 1<<22)
+	return string(buffer[:runtime.Stack(buffer, true)])
 }
 
 // TestNoEarlyExplanationWithRival: an eviction is explained before it is carried out, unless another gang may

@@ -216,33 +216,84 @@ func (v *View) emptied(tree *topology.Tree, d topology.ID) *emptied {
 func (v *View) drain(ctx context.Context, d topology.ID, evictedBefore []string) (*Drain, error) {
 	tree := v.cache().Topology().Tree
 	l := v.emptied(tree, d)
-	out := &Drain{Domain: tree.Path(d), Layer: tree.LayerNames()[tree.Layer(d)], Nodes: len(l.nodes), Pods: len(l.pods), Stay: l.stay}
-	var recreate []*v1.Pod
+	out := &Drain{Domain: tree.Path(d), Layer: tree.LayerNames()[tree.Layer(d)], Nodes: len(l.nodes), Stay: l.stay}
+	gangs := v.moves(l)
+	if err := v.evict(ctx, gangs, l.nodes, l.first()); err != nil {
+		return nil, err
+	}
+	if rest := l.keepRepaired(v.cache()); len(rest) > 0 {
+		if err := v.evict(ctx, gangs, nil, rest); err != nil {
+			return nil, err
+		}
+	}
 	for _, pod := range l.pods {
+		out.Pods++
 		if l.inside[pod.Spec.NodeName] {
 			out.PodsInside++
 		}
 		if len(pod.OwnerReferences) == 0 {
 			out.Uncontrolled = append(out.Uncontrolled, convert.PodKey(pod))
 		}
-		if v.Profile(pod.Spec.SchedulerName) != nil {
-			recreate = append(recreate, pod)
+	}
+	for _, g := range gangs {
+		if g.Stops = slices.Contains(l.stops, g.ref); g.Stops || g.MembersInside > 0 {
+			out.Gangs = append(out.Gangs, g)
 		}
-	}
-	out.Gangs = v.moves(l)
-	if err := v.Drain(ctx, l.nodes, l.pods, recreate); err != nil {
-		return nil, err
-	}
-	for i := range out.Gangs {
-		out.Gangs[i].before, _ = v.cache().Report(out.Gangs[i].ref)
-	}
-	if err := v.Settle(ctx, nil); err != nil {
-		return nil, err
 	}
 	return out, v.recordMoves(ctx, out, l, evictedBefore)
 }
 
-// moves returns an entry for each gang with evicted members, sorted by name. Their Pods are set later, by recordMoves.
+// evict cordons nodes, evicts pods, has their controllers recreate them, and runs the scheduler.
+func (v *View) evict(ctx context.Context, gangs []GangMove, nodes []string, pods []*v1.Pod) error {
+	recreate := slices.DeleteFunc(slices.Clone(pods), func(pod *v1.Pod) bool { return v.Profile(pod.Spec.SchedulerName) == nil })
+	if err := v.Drain(ctx, nodes, pods, recreate); err != nil {
+		return err
+	}
+	for i := range gangs {
+		gangs[i].before, _ = v.cache().Report(gangs[i].ref)
+	}
+	return v.Settle(ctx, nil)
+}
+
+// first returns the pods that are evicted first: the pods in the domain, and whole groups of LeaderWorkerSets, which their controller
+// recreates whole.
+func (l *emptied) first() (pods []*v1.Pod) {
+	for _, pod := range l.pods {
+		if _, ok := source.LeaderWorkerSetOf(pod); ok || l.inside[pod.Spec.NodeName] {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// keepRepaired removes the gangs whose evicted members have been replaced from the gangs that are evicted whole. It returns the other
+// members of the remaining ones.
+func (l *emptied) keepRepaired(c *cache.Cache) (rest []*v1.Pod) {
+	first := eligible.UIDs([][]*v1.Pod{l.first()})
+	repaired := func(ref gang.Ref) bool { // with all gangs of its group
+		return !slices.ContainsFunc(c.Together(ref), func(ref gang.Ref) bool {
+			report, ok := c.Report(ref)
+			return !ok || report.Bound < report.Min
+		})
+	}
+	l.stops = slices.DeleteFunc(l.stops, func(ref gang.Ref) bool {
+		whole := func(pod *v1.Pod) bool { return first[pod.UID] || source.GangOf(pod) != ref }
+		return repaired(ref) && slices.ContainsFunc(l.pods, func(pod *v1.Pod) bool { return !whole(pod) })
+	})
+	l.pods = slices.DeleteFunc(l.pods, func(pod *v1.Pod) bool {
+		if first[pod.UID] {
+			return false
+		}
+		if repaired(source.GangOf(pod)) {
+			return true
+		}
+		rest = append(rest, pod)
+		return false
+	})
+	return rest
+}
+
+// moves returns an entry for each gang with evicted members, sorted by name. Stops is set later, and Pods by recordMoves.
 func (v *View) moves(l *emptied) (all []GangMove) {
 	at := map[gang.Ref]int{}
 	for _, pod := range l.pods {
@@ -254,8 +305,7 @@ func (v *View) moves(l *emptied) (all []GangMove) {
 		if !ok {
 			report, _ := v.cache().Report(ref)
 			i, at[ref] = len(all), len(all)
-			stops := slices.Contains(l.stops, ref)
-			all = append(all, GangMove{Gang: ref.String(), ref: ref, Priority: v.cache().Priority(pod), Stops: stops, From: report.Domain})
+			all = append(all, GangMove{Gang: ref.String(), ref: ref, Priority: v.cache().Priority(pod), From: report.Domain})
 		}
 		if l.inside[pod.Spec.NodeName] {
 			all[i].MembersInside++

@@ -23,8 +23,8 @@ type Recreated struct {
 	Nodes map[string]string // by stand-in, the node of its predecessor; a node that is not ready or cordoned is left out
 }
 
-// noteRecreated requests that nodes are reserved for the successors of a started gang if its leader terminates or is gone, and their
-// controller recreates all members. Call it before the book knows that. It does nothing for an evicted leader. c.mu is locked.
+// noteRecreated requests nodes for the successors of a started gang whose leader terminates or is gone, if its controller recreates all
+// members. Call it before the book knows of the leader's end. It does nothing for a leader that this process evicts. c.mu is locked.
 func (c *Cache) noteRecreated(r *record, leader *v1.Pod) {
 	if c.Repair <= 0 || !c.open.Load() || leader.Spec.NodeName == "" || r.recreated == leader.UID || !source.IsLeader(leader) ||
 		!r.Owner.Recreates(leader) || convert.Finished(leader) || c.isEvicted(leader) || !c.servesGang(r) || !c.book.Numbers(r.Ref).Started {

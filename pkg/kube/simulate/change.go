@@ -22,7 +22,7 @@ import (
 )
 
 // ChangeForms lists the supported forms of a change.
-const ChangeForms = "evict=NAMESPACE/POD, evict=gang/NAMESPACE/NAME, cordon=NODE, add-nodes=N,like=NODE"
+const ChangeForms = "evict=NAMESPACE/POD, evict=gang/NAMESPACE/NAME, cordon=NODE, fail=NODE, add-nodes=N,like=NODE"
 
 // maxAddedNodes bounds the nodes that one change adds.
 const maxAddedNodes = 10000
@@ -69,6 +69,8 @@ func ParseChange(text string) (Change, error) {
 		c.prepare = func(now *cluster) ([]step, string, error) { return now.evictGang(words[1], words[2]) }
 	case ok && verb == "cordon" && len(words) == 1:
 		c.prepare = func(now *cluster) ([]step, string, error) { return now.cordon(target) }
+	case ok && verb == "fail" && len(words) == 1:
+		c.prepare = func(now *cluster) ([]step, string, error) { return now.fail(target) }
 	case ok && verb == "add-nodes":
 		number, like, found := strings.Cut(target, ",like=")
 		if !found || like == "" {
@@ -157,6 +159,45 @@ func cordoned(n *v1.Node) *v1.Node {
 		n.Spec.Taints = append(n.Spec.Taints, taint)
 	}
 	return n
+}
+
+// fail returns the steps that delete a node with its pods, and recreate the pods that have a controller. A LeaderWorkerSet recreates the
+// whole group of a lost pod. It changes nothing itself.
+func (c *cluster) fail(name string) ([]step, string, error) {
+	n, err := c.node(name)
+	if err != nil {
+		return nil, "", err
+	}
+	all, _ := c.list(pods, "", nil)
+	var onNode, lost, recreated []*v1.Pod
+	for _, o := range all {
+		if pod := o.(*v1.Pod); pod.Spec.NodeName == name {
+			onNode = append(onNode, pod)
+		}
+	}
+	for _, o := range all {
+		pod := o.(*v1.Pod)
+		withLost := func(other *v1.Pod) bool { return source.SameLeaderWorkerSetGroup(other, pod) }
+		if pod.Spec.NodeName != name && !slices.ContainsFunc(onNode, withLost) {
+			continue
+		}
+		lost = append(lost, pod)
+		if len(pod.OwnerReferences) > 0 && !convert.OnEveryNode(pod) && !convert.Finished(pod) {
+			recreated = append(recreated, pod)
+		}
+	}
+	fresh := c.recreated(recreated)
+	n.DeletionTimestamp = &metav1.Time{Time: c.now()}
+	did := name + " is gone, and no pod is recreated"
+	if len(recreated) > 0 {
+		names := make([]string, len(recreated))
+		for i, pod := range recreated {
+			names[i] = convert.PodKey(pod)
+		}
+		slices.SortFunc(names, topology.CompareNames)
+		did = name + " is gone; recreated: " + joinNames(names)
+	}
+	return []step{append(c.deletedPods(lost), fromChange(n)), fresh}, did, nil
 }
 
 // evictPod returns the step that deletes a pod with a node. It changes nothing itself.

@@ -41,7 +41,7 @@ var leastOften = map[string]int{
 
 	wholeOf(schedulerPluginsAPI): 20, wholeOf(volcanoAPI): 12, wholeOf(nativeAPI): 20, wholeOf(groveAPI): 20,
 	treesWhole: 10, treesJoined: 5, partsWhole: 8,
-	wholeOf(lwsAPI): 3, wholeOf(jobSetAPI): 1, wholeOf(jobAPI): 4, wholeByLabels: 5,
+	wholeOf(lwsAPI): 3, wholeOf(jobSetAPI): 1, wholeOf(jobAPI): 2, wholeByLabels: 5,
 }
 
 // TestWorlds: whatever happens, and in whatever order, no rule is broken.
