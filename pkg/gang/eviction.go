@@ -55,3 +55,6 @@ func (b *Book) cancelEviction(pods []Victim) (out []Effect) {
 
 // terminating returns whether running members of the group are being evicted.
 func (b *Book) terminating(key Ref) bool { return b.count(key).evicted > 0 }
+
+// Evicts returns whether running members of the gang's group are being evicted.
+func (b *Book) Evicts(ref Ref) bool { return b.terminating(b.groupKey(ref)) }

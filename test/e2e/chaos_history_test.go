@@ -446,6 +446,7 @@ func (l *ledger) unsettled(jobs []*job) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []string
+	held := slices.ContainsFunc(jobs, l.incomplete) // capacity, for their missing members
 	for _, name := range slices.Sorted(maps.Keys(l.pods)) {
 		p := l.pods[name]
 		if p.DeletionTimestamp != nil {
@@ -454,7 +455,7 @@ func (l *ledger) unsettled(jobs []*job) string {
 		if p.Spec.NodeName == "" && p.Status.NominatedNodeName != "" {
 			out = append(out, name+" is nominated for "+p.Status.NominatedNodeName)
 		}
-		if p.Spec.NodeName == "" && p.Labels[scheduling.LabelPodGroup] == "" {
+		if p.Spec.NodeName == "" && p.Labels[scheduling.LabelPodGroup] == "" && !held {
 			if _, ok := newRooms(l.nodes, l.used).all().take(team{half: 1}); ok && sizeOf(p) == halfNode {
 				out = append(out, name+" waits although there is room")
 			}
@@ -473,6 +474,10 @@ func (l *ledger) unsettled(jobs []*job) string {
 		case !j.submitted.Load() || there < j.size():
 			out = append(out, fmt.Sprintf("%v: %d of %d members exist", j, there, j.size()))
 		case bound == j.size():
+		case l.incomplete(j):
+			if l.roomFor(j).repairs(j, l) {
+				out = append(out, fmt.Sprintf("%v is not repaired although it fits: %d of %d run", j, bound, j.size()))
+			}
 		case bound > 0:
 			out = append(out, fmt.Sprintf("%v is bound in part: %d of %d", j, bound, j.size()))
 		case l.roomFor(j).fits(j):

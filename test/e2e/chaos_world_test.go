@@ -37,6 +37,7 @@ type job struct {
 
 	submitted atomic.Bool
 	finished  bool
+	reduced   bool // it has lost members with their node.
 }
 
 // team is one gang of a job.

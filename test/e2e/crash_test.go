@@ -28,8 +28,8 @@ const (
 // TestCrashes (case 56) kills the scheduler at a random moment while gangs contend for the same nodes and victims
 // terminate, and starts it again. In the end no gang is bound in part, each gang with MustGather is in one spine, and no
 // nomination is left behind. Each eviction gave its node to a gang, and nothing waits beside free capacity. In some
-// rounds a member of a running gang is replaced while no scheduler runs (cases 45 and 46): it starts. Some gangs have
-// devices, by claims that are made from templates, that members share, or that are met only if all are requested at
+// rounds a member of a running gang is replaced while no scheduler runs (cases 45 and 46): it starts. In others a running
+// gang loses a node around the kill, and is complete again if its domain has the capacity. Some gangs have devices, by claims that are made from templates, that members share, or that are met only if all are requested at
 // once. No device is given twice, and none is allocated for a pod that does not run.
 func TestCrashes(t *testing.T) {
 	if testing.Short() {
@@ -43,6 +43,7 @@ func TestCrashes(t *testing.T) {
 	c.nodes = localcluster.Nodes(3, 2, 2)
 	c.beginWith(c.nodes)
 	c.offerDevices()
+	c.offerPatience()
 	c.start()
 	for i := range rounds {
 		c.play(i)
@@ -58,7 +59,8 @@ func TestCrashes(t *testing.T) {
 	// About half of what is met in 200 rounds.
 	for what, least := range map[string]int{
 		"killed while victims leave": 20, "killed while a gang is bound in part": 4, "killed with nominations": 40, "gangs evicted for": 80,
-		"a gang waits in the end": 60, "members replaced": 15, "killed with devices written ahead": 10, "gangs with devices": 100,
+		"a gang waits in the end": 60, "members replaced": 15, "nodes lost": 15, "holds that a rival respects": 3,
+		"killed with devices written ahead": 10, "gangs with devices": 100,
 	} {
 		least = least * rounds / 200
 		if rounds < 4*fewCrashes {
@@ -77,6 +79,7 @@ type crashes struct {
 	offers bool // nodes offer devices
 	pairs  []string
 	about  string // the round
+	lost   string // the node that was deleted in this round
 	counts map[string]int
 }
 
@@ -125,8 +128,12 @@ func (c *crashes) play(round int) {
 	c.awaitEnd()
 	if waiting := c.waiting(); len(waiting) > 0 {
 		c.counts["a gang waits in the end"]++
-	} else if c.random.IntN(2) == 0 {
-		c.replace()
+	} else {
+		if c.random.IntN(2) == 0 {
+			c.replace()
+		} else {
+			c.lose()
+		}
 		c.awaitEnd()
 	}
 	c.verifyAll()
@@ -312,5 +319,6 @@ func (c *crashes) sweep() {
 	})
 	c.await("an empty cluster", func() string { return strings.Join(c.ledger.podNames(), " ") })
 	c.sweepClaims()
+	c.restoreNode()
 	c.ledger.again()
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -24,10 +25,10 @@ type Recreated struct {
 }
 
 // noteRecreated requests nodes for the successors of a started gang whose leader terminates or is gone, if its controller recreates all
-// members. Call it before the book knows of the leader's end. It does nothing for a leader that this process evicts. c.mu is locked.
+// members. Call it before the book knows of the leader's end. It does nothing for a leader that a scheduler evicts. c.mu is locked.
 func (c *Cache) noteRecreated(r *record, leader *v1.Pod) {
 	if c.Repair <= 0 || !c.open.Load() || leader.Spec.NodeName == "" || r.recreated == leader.UID || !source.IsLeader(leader) ||
-		!r.Owner.Recreates(leader) || convert.Finished(leader) || c.isEvicted(leader) || !c.servesGang(r) || !c.book.Numbers(r.Ref).Started {
+		!r.Owner.Recreates(leader) || hasEnded(leader) || c.isPreempted(leader) || !c.servesGang(r) || !c.book.Numbers(r.Ref).Started {
 		return
 	}
 	key := r.Ref
@@ -54,6 +55,17 @@ func (c *Cache) noteRecreated(r *record, leader *v1.Pod) {
 		}
 	}
 	c.absent = append(c.absent, Absent{Group: key, Scheduler: leader.Spec.SchedulerName, Recreated: recreated})
+}
+
+// hasEnded returns whether the containers of a pod have terminated, unless the pod is being deleted.
+func hasEnded(pod *v1.Pod) bool { return convert.Finished(pod) && !convert.Terminating(pod) }
+
+// isPreempted returns whether a scheduler evicts a member: its condition says so, or this process evicts members of its gang. A controller
+// may delete the leader before the scheduler does, once another member is evicted. c.mu is locked.
+func (c *Cache) isPreempted(member *v1.Pod) bool {
+	_, disruption := podutil.GetPodCondition(&member.Status, v1.DisruptionTarget)
+	marked := disruption != nil && disruption.Status == v1.ConditionTrue && disruption.Reason == v1.PodReasonPreemptionByScheduler
+	return marked || member.DeletionTimestamp == nil && c.isEvicted(member) || c.book.Evicts(source.GangOf(member))
 }
 
 // endRecreated ends the reservations for successors that match, in groups of LeaderWorkerSets, and the requests for such. c.mu is locked.
