@@ -153,9 +153,12 @@ func (b *Book) removeMember(ev MemberDeleted) (out []Effect) {
 		out = append(out, b.releaseNodeHold(g, m.Pod)...)
 	}
 	b.deleteMember(m)
-	if g := b.gangs[m.Gang]; len(g.members) == 0 {
+	switch g := b.gangs[m.Gang]; {
+	case len(g.members) == 0:
 		g.resetEmpty(m.UID)
-	} else {
+	case m.evicted && g.counts.bound == 0: // evicted as a whole, the gang starts as a whole, whichever members had finished
+		g.satisfied = false
+	default:
 		g.resetIdle()
 	}
 	if grp := b.groups[key]; grp != nil {

@@ -229,3 +229,14 @@ func TestGangDeclaredByMembersStaysStartedWhenItsLastMemberFinishes(t *testing.T
 	s.do(succeeded("g-1", ""), declared("g", 2, group))
 	require.Equal(t, "yes", s.admits("h-1"))
 }
+
+// A gang that was evicted as a whole starts as a whole, although a finished member still exists. Else its first recreated member could
+// start where the others have no capacity.
+func TestEvictedGangWithFinishedMemberStartsTogether(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("a", 3), succeeded("a-0", ""), seen("a-1", 0, "n"), seen("a-2", 0, "n"))
+	s.do(gang.Evicted{Pods: victims("a-1", "a-2")}, left("a-1"), left("a-2"), again("a-3", ""))
+	require.Equal(t, "2 of 3 members exist", s.admits("a-3"))
+	s.do(again("a-4", ""))
+	require.Equal(t, "yes", s.admits("a-3"))
+}
