@@ -152,8 +152,13 @@ func (b *Book) removeMember(ev MemberDeleted) (out []Effect) {
 	if g := b.groups[key]; g != nil {
 		out = append(out, b.releaseNodeHold(g, m.Pod)...)
 	}
+	g := b.gangs[m.Gang]
+	remaining := g.remaining()
 	b.deleteMember(m)
-	switch g := b.gangs[m.Gang]; {
+	if m.Succeeded { // it is not lost
+		g.most -= remaining - g.remaining()
+	}
+	switch {
 	case len(g.members) == 0:
 		g.resetEmpty(m.UID)
 	case m.evicted && g.counts.bound == 0: // evicted as a whole, the gang starts as a whole, whichever members had finished
