@@ -25,8 +25,8 @@ type futureReservation struct {
 	priority         int32 // of successors, the lowest
 }
 
-// Missing returns how many members an incomplete gang lacks: it was complete, members run, and fewer than minMember exist. It returns 0 for
-// other gangs, and while the gang is being evicted.
+// Missing returns how many lost members of an incomplete gang do not exist: it was complete, members run, and fewer than minMember exist.
+// It returns 0 for other gangs, and while the gang is being evicted.
 func (b *Book) Missing(ref Ref) int {
 	if g := b.gangs[ref]; g != nil && !b.terminating(g.key) {
 		return g.missing()
@@ -36,10 +36,10 @@ func (b *Book) Missing(ref Ref) int {
 
 // missing is Book.Missing for a gang that may be in eviction.
 func (g *gang) missing() int {
-	if g.spec == nil || !g.satisfied || g.counts.bound == 0 {
+	if !g.incomplete() {
 		return 0
 	}
-	return max(0, g.spec.Min-g.counts.exist-g.absentFinished())
+	return max(0, g.whole()-g.counts.exist-g.absentSucceeded())
 }
 
 // missingInGroup returns how many members the group's incomplete gangs lack.
@@ -89,7 +89,7 @@ func (b *Book) addFuture(ev FutureReserved) []Effect {
 		return nil
 	}
 	if ev.Refusal.Exists() {
-		return b.refuseFuture(ev.Group, ev.Refusal)
+		return append(b.releaseFuture(ev.Group), b.refuseFuture(ev.Group, ev.Refusal)...)
 	}
 	return append(b.reserveFuture(ev.Group, ev.Places, ev.Until), b.refuseFuture(ev.Group, Obstacle{})...)
 }

@@ -137,7 +137,7 @@ type (
 	}
 	// FutureReserved reserves nodes for members that do not exist, without a plan of existing members: for missing members, or again for
 	// future members for which an earlier process had reserved nodes (Planned.Future).
-	// With Refusal and without Places it says why no node is free for missing members; nodes that are reserved stay so.
+	// With Refusal and without Places it says why no node is free for missing members; nodes are not reserved for them any more.
 	// With Successors, the nodes are for the successors of running members, or of a pod without a gang, which are evicted after that. This
 	// reservation survives the eviction. Priority is their lowest priority. Without Places the reservation ends.
 	FutureReserved struct {
@@ -297,6 +297,7 @@ type gang struct {
 	spec         *Spec // nil while only members are known
 	members      map[string]*member
 	satisfied    bool     // was complete once, and some member of that run exists
+	most         int      // of a satisfied gang, the most members that ran or had succeeded at once
 	lastUID      string   // the UID of the last deleted member of a satisfied gang that is empty now
 	group        []Ref    // the gangs that start together, this one included, sorted; shared
 	key          Ref      // names the group: its first gang

@@ -152,10 +152,18 @@ func (b *Book) removeMember(ev MemberDeleted) (out []Effect) {
 	if g := b.groups[key]; g != nil {
 		out = append(out, b.releaseNodeHold(g, m.Pod)...)
 	}
+	g := b.gangs[m.Gang]
+	remaining := g.remaining()
 	b.deleteMember(m)
-	if g := b.gangs[m.Gang]; len(g.members) == 0 {
+	if m.Succeeded { // it is not lost
+		g.most -= remaining - g.remaining()
+	}
+	switch {
+	case len(g.members) == 0:
 		g.resetEmpty(m.UID)
-	} else {
+	case m.evicted && g.counts.bound == 0: // evicted as a whole, the gang starts as a whole, whichever members had finished
+		g.satisfied = false
+	default:
 		g.resetIdle()
 	}
 	if grp := b.groups[key]; grp != nil {

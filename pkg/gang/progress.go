@@ -77,10 +77,14 @@ func (g *gang) allStarted() bool {
 	return g.counts.exist == g.counts.bound && g.started() >= g.spec.Min
 }
 
-// markIfComplete sets satisfied if the gang is complete. If no object states minMember, completeness is unknown.
+// markIfComplete sets satisfied if the gang is complete, and updates most. If no object states minMember, completeness is unknown.
 func (g *gang) markIfComplete() {
-	if g.spec != nil && !g.spec.Counted && g.started() >= g.spec.Min {
-		g.satisfied = true
+	switch {
+	case g.spec == nil:
+	case g.satisfied:
+		g.most = max(g.most, g.remaining())
+	case !g.spec.Counted && g.started() >= g.spec.Min:
+		g.satisfied, g.most = true, g.remaining()
 	}
 }
 
@@ -91,6 +95,9 @@ func (b *Book) noteSatisfied(ref Ref) []Effect {
 		return nil
 	}
 	g.satisfied = true
+	if g.spec != nil { // nothing says which minMember it had when it was complete
+		g.most = g.spec.Min
+	}
 	return b.Review(ref)
 }
 

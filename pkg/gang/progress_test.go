@@ -229,3 +229,50 @@ func TestGangDeclaredByMembersStaysStartedWhenItsLastMemberFinishes(t *testing.T
 	s.do(succeeded("g-1", ""), declared("g", 2, group))
 	require.Equal(t, "yes", s.admits("h-1"))
 }
+
+// A running gang is incomplete only by members that it had and lost. Failed members are lost, succeeded ones are not.
+func TestGangIsIncompleteByLostMembersOnly(t *testing.T) {
+	failed := func(pod string) gang.Seen { return done(pod, "") }
+	for name, test := range map[string]struct {
+		events          []gang.Event
+		missing, absent int
+	}{
+		"complete":                                 {nil, 0, 0},
+		"deleted":                                  {[]gang.Event{left("a-0")}, 1, 1},
+		"deleted, and recreated":                   {[]gang.Event{left("a-0"), seen("a-4", 0, "")}, 1, 0},
+		"failed":                                   {[]gang.Event{failed("a-0")}, 1, 1},
+		"failed, and recreated":                    {[]gang.Event{failed("a-0"), seen("a-4", 0, "")}, 1, 0},
+		"failed, and its replacement runs":         {[]gang.Event{failed("a-0"), seen("a-4", 0, "n")}, 0, 0},
+		"succeeded":                                {[]gang.Event{succeeded("a-0", "")}, 0, 0},
+		"succeeded and deleted":                    {[]gang.Event{succeeded("a-0", ""), left("a-0")}, 0, 0},
+		"succeeded and deleted, another is lost":   {[]gang.Event{succeeded("a-0", ""), left("a-0"), left("a-1")}, 1, 1},
+		"succeeded, recreated, deleted":            {[]gang.Event{succeeded("a-0", ""), seen("a-4", 0, "n"), left("a-0"), left("a-1")}, 1, 1},
+		"minMember is raised":                      {[]gang.Event{declared("a", 6)}, 0, 0},
+		"minMember is raised, and a member exists": {[]gang.Event{declared("a", 6), seen("a-4", 0, "")}, 0, 0},
+		"minMember is raised, and one is lost":     {[]gang.Event{declared("a", 6), left("a-0")}, 1, 1},
+		"minMember is raised, one comes, two are lost": {
+			[]gang.Event{declared("a", 6), seen("a-4", 0, "n"), left("a-0"), left("a-1")}, 2, 2,
+		},
+		"minMember is lowered": {[]gang.Event{declared("a", 3), left("a-0")}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.do(declared("a", 4), seen("a-0", 0, "n"), seen("a-1", 0, "n"), seen("a-2", 0, "n"), seen("a-3", 0, "n"))
+			s.do(test.events...)
+			repair := s.book.Numbers(ref("a")).Repair
+			require.Equal(t, test.missing, repair.Missing, "missing")
+			require.Equal(t, test.absent, repair.Absent, "absent")
+		})
+	}
+}
+
+// A gang that was evicted as a whole starts as a whole, although a finished member still exists. Else its first recreated member could
+// start where the others have no capacity.
+func TestEvictedGangWithFinishedMemberStartsTogether(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("a", 3), succeeded("a-0", ""), seen("a-1", 0, "n"), seen("a-2", 0, "n"))
+	s.do(gang.Evicted{Pods: victims("a-1", "a-2")}, left("a-1"), left("a-2"), again("a-3", ""))
+	require.Equal(t, "2 of 3 members exist", s.admits("a-3"))
+	s.do(again("a-4", ""))
+	require.Equal(t, "yes", s.admits("a-3"))
+}

@@ -6,16 +6,19 @@ import (
 	"time"
 )
 
-// Repair is what users see of an incomplete gang: it was complete, members run, and fewer than minMember of them do.
+// Repair is what users see of an incomplete gang: it was complete, members run, and fewer than minMember of them do. Members that it never
+// had are not missing.
 type Repair struct {
-	Missing int       // how many running or finished members minMember lacks; 0 for a gang that is not incomplete
+	Missing int       // how many running or succeeded members it lacks; 0 for a gang that is not incomplete
 	Absent  int       // how many of these were not recreated yet
 	Since   time.Time // when the gang became incomplete
 	// Until is when the hold of free capacity ends: Book.Repair after the last time that a member was lost or recreated. Ended says that
 	// Until has passed.
 	Until time.Time
 	Ended bool
-	Nodes []string // reserved for absent members of the group, sorted, each once
+	// Nodes are reserved for Reserved absent members of the group. They are sorted, each once.
+	Nodes    []string
+	Reserved int
 	// Refusal says why no node is reserved for an absent member; it does not exist before the first attempt.
 	Refusal Obstacle
 }
@@ -46,9 +49,25 @@ func (b *Book) followRepair(ref Ref, now time.Time) {
 	r.ended = !now.Before(r.until)
 }
 
-// incomplete returns whether the gang was complete, members run, and fewer than minMember members run or have finished.
+// incomplete returns whether the gang was complete, members run, and it has lost members that minMember needs. With match policy
+// OnlyWaiting it never is: replacements do not join running members.
 func (g *gang) incomplete() bool {
-	return g.spec != nil && g.satisfied && g.counts.bound > 0 && g.started() < g.spec.Min
+	return g.spec != nil && g.spec.Policy != OnlyWaiting && g.satisfied && g.counts.bound > 0 && g.remaining() < g.whole()
+}
+
+// whole returns how many members an incomplete gang has when it is repaired. A gang whose minMember was raised has not lost the members
+// that it never had.
+func (g *gang) whole() int { return min(g.spec.Min, g.most) }
+
+// remaining returns how many members run or have succeeded. A failed member is lost.
+func (g *gang) remaining() int { return g.counts.bound + g.absentSucceeded() }
+
+// absentSucceeded returns how many succeeded members count for members that do not exist.
+func (g *gang) absentSucceeded() int {
+	if g.spec == nil {
+		return 0
+	}
+	return max(0, min(g.spec.Min-g.counts.exist, g.counts.succeeded-g.spec.Completed))
 }
 
 // restartRepair starts the time of a gang's repair again: a lost member does not exist any more, so it can be recreated now.
@@ -105,9 +124,10 @@ func (b *Book) repairOf(ref Ref) Repair {
 		return Repair{}
 	}
 	out := Repair{
-		Missing: g.spec.Min - g.started(), Absent: b.Missing(ref), Since: r.since, Until: r.until, Ended: r.ended, Refusal: r.refusal,
+		Missing: g.whole() - g.remaining(), Absent: b.Missing(ref), Since: r.since, Until: r.until, Ended: r.ended, Refusal: r.refusal,
 	}
 	if a := b.futures[g.key]; a != nil && a.missing {
+		out.Reserved = len(a.nodes)
 		out.Nodes = slices.Compact(slices.SortedFunc(maps.Values(a.nodes), b.names))
 	}
 	return out

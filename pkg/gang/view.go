@@ -242,6 +242,8 @@ type Gang struct {
 	Started, Finished int
 	// Missing counts the members that an incomplete gang has lost and that were not recreated: see Book.Missing.
 	Missing int
+	// Incomplete says that the gang was complete, members run, and it has lost members that minMember needs.
+	Incomplete bool
 }
 
 // Whole returns the declared gangs without their parts, each once.
@@ -396,7 +398,9 @@ func (b *Book) GroupOf(key Ref) (group *Group, ok bool) {
 		if g.remainsSatisfied() {
 			need = 0
 		}
-		v.Gangs = append(v.Gangs, Gang{Spec: *g.spec, Need: need, Started: g.started(), Finished: g.absentFinished(), Missing: g.missing()})
+		v.Gangs = append(v.Gangs, Gang{
+			Spec: *g.spec, Need: need, Started: g.started(), Finished: g.absentFinished(), Missing: g.missing(), Incomplete: g.incomplete(),
+		})
 	}
 	for _, m := range b.sorted(v.Key, func(m *member) bool { return m.runs() || pending(m) }) {
 		if m.Node != "" {

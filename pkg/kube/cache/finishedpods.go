@@ -27,6 +27,9 @@ func (c *Cache) setFinished(pod *v1.Pod) {
 	}
 	if other := r.Pods[key]; other == nil || other.UID == pod.UID { // a new pod of that name exists otherwise
 		effects = append(effects, c.applyPod(pod, ref)...)
+		if other != nil && pod.Status.Phase == v1.PodFailed {
+			effects = append(effects, c.noteMissing(r, other, true)...)
+		}
 	}
 	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
 	c.mu.Unlock()

@@ -127,8 +127,8 @@ func (c *Cache) Faults(key gang.Ref) map[string]time.Time {
 }
 
 // noteMissing records the node of a lost member of an incomplete gang. It makes a stand-in for the member, for which a node is to be
-// reserved: when the member is gone, or before, while it terminates on a node that is not ready. It drops the stand-ins that are not needed
-// any more. c.mu is locked.
+// reserved: when the member has failed or is gone (gone), or before, while it terminates on a node that is not ready. It drops the
+// stand-ins that are not needed any more. c.mu is locked.
 func (c *Cache) noteMissing(r *record, lost *v1.Pod, gone bool) (effects []gang.Effect) {
 	missing := c.book.Missing(r.Ref)
 	if missing > 0 {

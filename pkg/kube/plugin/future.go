@@ -75,8 +75,9 @@ func (b *absentGroup) changed(nodes []fwk.NodeInfo) bool {
 	})
 }
 
-// reserveFor reserves nodes for the absent members of a group, as many as are free. It returns whether all members have one.
-func (p *Plugin) reserveFor(ctx context.Context, b *absentGroup, group *cache.Group, nodes []fwk.NodeInfo) (all bool) {
+// reserveFor reserves nodes for the absent members of a group, as many as are free. It returns whether the group needs no further attempt.
+// Missing members need one when a reserved node changes: a pod of higher priority may have taken it.
+func (p *Plugin) reserveFor(ctx context.Context, b *absentGroup, group *cache.Group, nodes []fwk.NodeInfo) (finished bool) {
 	a := p.planner.NewAttempt(group, nodes, p.avoid(group))
 	found, refusal, err := a.Plan(ctx)
 	b.seen = make(map[string]int64, len(nodes))
@@ -94,7 +95,15 @@ func (p *Plugin) reserveFor(ctx context.Context, b *absentGroup, group *cache.Gr
 	}
 	_, places := a.Split(found.Places)
 	p.Cache.Handle(gang.FutureReserved{Group: b.Group, Places: places, Until: b.Until})
-	return len(places) == len(group.Future)
+	if len(places) < len(group.Future) {
+		return false
+	}
+	for name := range b.seen {
+		if !slices.ContainsFunc(places, func(at gang.Assignment) bool { return at.Node == name }) {
+			b.seen[name] = unusable
+		}
+	}
+	return group.RepairUntil.IsZero()
 }
 
 // reserveRecreated reserves nodes for a group that its controller recreates as a whole: the nodes on which its members ran, and, for those
@@ -122,7 +131,8 @@ const explainEvery = 10 * time.Second
 // explainAbsent records in the gang book why no nodes are free for a group's missing members. refusal is nil if a plugin failed.
 func (p *Plugin) explainAbsent(ctx context.Context, b *absentGroup, a *place.Attempt, refusal *place.Refusal) {
 	now := p.Cache.Clock.Now()
-	if refusal == nil || a.Group.RepairUntil.IsZero() || !b.told.IsZero() && now.Sub(b.told) < explainEvery {
+	if refusal == nil || a.Group.RepairUntil.IsZero() ||
+		!b.told.IsZero() && now.Sub(b.told) < explainEvery && !p.Cache.ReservesSuccessors(b.Group) {
 		return
 	}
 	b.told = now

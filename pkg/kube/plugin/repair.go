@@ -20,7 +20,8 @@ func (p *Plugin) repair(ctx context.Context, a *place.Attempt, representative *v
 		return ""
 	}
 	var sentences []string
-	if outside, domain := a.FreeOutside(); !p.evictionLimits().Swap && len(outside) > 0 {
+	limits := p.evictionLimits()
+	if outside, domain := a.FreeOutside(); limits.Enabled && !limits.Swap && len(outside) > 0 {
 		sentences = append(sentences, status.SwapOff(domain, outside))
 	}
 	if r := p.Preemptor.FindRelocation(ctx, a, p.avoid(a.Group)); r != nil {
@@ -37,6 +38,8 @@ func (p *Plugin) moveTo(ctx context.Context, a *place.Attempt, r *preempt.Reloca
 		since = now
 	}
 	switch remaining := since.Add(timeout).Sub(now); {
+	case !p.evictionLimits().Enabled:
+		return status.MoveDisabled(r.Domain)
 	case !a.Group.Moves:
 		return status.WouldMove(r.Domain)
 	case remaining > 0:

@@ -94,10 +94,10 @@ func (p *Preemptor) reserveSwap(s *swap, representative *v1.Pod) bool {
 // mostSwapped bounds the groups of which the latest swap is remembered.
 const mostSwapped = 10_000
 
-// Incomplete returns whether a gang of the group has lost members: it was complete, members run, and fewer than minMember have a node.
-func (p *Preemptor) Incomplete(g *cache.Group) bool {
+// Incomplete returns whether a gang of the group has lost members, and fewer than minMember have a node.
+func (*Preemptor) Incomplete(g *cache.Group) bool {
 	return !g.Alone && len(g.Bound) > 0 && slices.ContainsFunc(g.Gangs, func(one gang.Gang) bool {
-		return one.Started > 0 && !one.Reached() && p.Cache.Started(one.Ref.Whole())
+		return one.Incomplete && one.Started > 0 && !one.Reached()
 	})
 }
 

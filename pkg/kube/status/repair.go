@@ -72,13 +72,16 @@ func repairMessage(reason string, r cache.Report) string {
 		}
 		return head + "; " + strings.TrimSuffix(text, ".") + stuckText(". ", r.Stuck)
 	}
-	if n := len(r.Repair.Nodes); n > 0 {
+	switch n := len(r.Repair.Nodes); {
+	case n > 0:
 		rest = append(rest, fmt.Sprintf("%s %s reserved%s", nameSome(r.Repair.Nodes), areOrIs(n), until))
-	} else if reason == reasons.HoldingCapacity {
-		rest = append(rest, fmt.Sprintf("free capacity in %s is held%s", domain, until))
-	}
-	if n := absent - len(r.Repair.Nodes); n > 0 && len(r.Repair.Nodes) > 0 {
-		rest = append(rest, fmt.Sprintf("%s has no free capacity for %d more", domain, n))
+		if more := absent - r.Repair.Reserved; more > 0 {
+			rest = append(rest, fmt.Sprintf("%s has no free capacity for %d more", domain, more))
+		}
+	case reason == reasons.HoldingCapacity && absent > 0: // no node was looked for yet
+		rest = append(rest, fmt.Sprintf("free capacity in %s goes to replacements first%s", domain, until))
+	case reason == reasons.HoldingCapacity:
+		rest = append(rest, fmt.Sprintf("%s %s not planned yet", replacements(placed), areOrIs(placed)))
 	}
 	return head + "; " + strings.Join(rest, "; ") + stuckText(". ", r.Stuck)
 }
@@ -240,6 +243,11 @@ func MovesLater(domain string, repairTimeout time.Duration) string {
 // MoveForbidden returns the sentence on a domain that takes the whole gang, whose members must not be evicted.
 func MoveForbidden(domain string) string {
 	return wouldFit(domain) + "; it does not move there, because a running member must not be evicted, or has no controller that recreates it."
+}
+
+// MoveDisabled returns the sentence on a domain that takes the whole gang, while no pod is evicted.
+func MoveDisabled(domain string) string {
+	return wouldFit(domain) + "; it does not move there, because enablePreemption is false."
 }
 
 // Moving returns the sentence on the domain to which the gang moves now.

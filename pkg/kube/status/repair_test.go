@@ -21,7 +21,7 @@ func TestRepairNamesItsStep(t *testing.T) {
 	stuck := []cache.StuckMember{{Pod: "a-3", Node: "n7", Owner: "StatefulSet"}}
 	taint := "taint it: node.kubernetes.io/out-of-service=nodeshutdown:NoExecute."
 	repair := func(missing, absent int, nodes ...string) gang.Repair {
-		return gang.Repair{Missing: missing, Absent: absent, Nodes: nodes, Until: time.Unix(600, 0)}
+		return gang.Repair{Missing: missing, Absent: absent, Nodes: nodes, Reserved: len(nodes), Until: time.Unix(600, 0)}
 	}
 	for name, test := range map[string]struct {
 		repair gang.Repair
@@ -31,11 +31,20 @@ func TestRepairNamesItsStep(t *testing.T) {
 		"complete": {gang.Repair{}, nil, ""},
 		"ended":    {gang.Repair{Missing: 1, Absent: 1, Ended: true}, nil, ""},
 		"held, before nodes are chosen": {
-			repair(1, 1), nil, "HoldingCapacity: 1 of 4 members is missing; free capacity in s1 is held until 1970-01-01T00:10:00Z",
+			repair(1, 1), nil,
+			"HoldingCapacity: 1 of 4 members is missing; free capacity in s1 goes to replacements first until 1970-01-01T00:10:00Z",
 		},
 		"no constraint": {
 			repair(1, 1), func(r *cache.Report) { r.RepairDomain = "" },
-			"HoldingCapacity: 1 of 4 members is missing; free capacity in the cluster is held until 1970-01-01T00:10:00Z",
+			"HoldingCapacity: 1 of 4 members is missing; free capacity in the cluster goes to replacements first " +
+				"until 1970-01-01T00:10:00Z",
+		},
+		"held for two on one node": {
+			repair(2, 2, "n1"), func(r *cache.Report) { r.Repair.Reserved = 2 },
+			"HoldingCapacity: 2 of 4 members are missing; n1 is reserved until 1970-01-01T00:10:00Z",
+		},
+		"a replacement was not tried yet": {
+			repair(1, 0), nil, "HoldingCapacity: 1 of 4 members is missing; 1 replacement is not planned yet",
 		},
 		"held on nodes": {
 			repair(2, 2, "n1", "n2"), nil, "HoldingCapacity: 2 of 4 members are missing; n1, n2 are reserved until 1970-01-01T00:10:00Z",
