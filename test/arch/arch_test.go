@@ -95,9 +95,9 @@ var arrows = map[string][]string{
 	"pkg/kube/pace":        {"pkg/apis/config"},
 	"pkg/kube/plugin": {
 		"pkg/apis/reasons",
-		"pkg/apis/config", "pkg/apis/scheduling", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare",
+		"pkg/apis/config", "pkg/apis/scheduling", "pkg/gang", "pkg/kube/allot", "pkg/kube/attract", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare",
 		"pkg/kube/elasticquota", "pkg/kube/fit",
-		"pkg/kube/group", "pkg/kube/memo", "pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
+		"pkg/kube/group", "pkg/kube/memo", "pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/spare", "pkg/kube/status", "pkg/kube/wake",
 	},
 	"pkg/kube/family": {"pkg/apis/config", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/ledger", "pkg/kube/plugin"},
 	"pkg/kube/reload": {"pkg/apis/config", "pkg/apis/reasons"},
@@ -111,16 +111,19 @@ var arrows = map[string][]string{
 	"pkg/kube/status": {
 		"pkg/apis/reasons",
 		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/evict", "pkg/gang",
-		"pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source", "pkg/plan", "pkg/topology",
+		"pkg/kube/cache", "pkg/kube/cause", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source", "pkg/plan", "pkg/topology",
 	},
 
 	"pkg/kube/connect": {
 		"pkg/apis/config", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/memo",
 		"pkg/kube/source",
 	},
+	"pkg/kube/attract": {"pkg/kube/convert", "pkg/offer", "pkg/topology"},
+	"pkg/kube/cause":   {"pkg/gang", "pkg/kube/convert", "pkg/kube/group", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology"},
+	"pkg/kube/spare":   {"pkg/apis/config", "pkg/kube/convert", "pkg/topology"},
 	"pkg/kube/place": {
-		"pkg/apis/config", "pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/group",
-		"pkg/kube/memo", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology",
+		"pkg/apis/config", "pkg/choice", "pkg/gang", "pkg/kube/attract", "pkg/kube/cache", "pkg/kube/cause", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/group",
+		"pkg/kube/memo", "pkg/kube/spare", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology",
 	},
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source", "pkg/quota", "pkg/topology"},
 	"pkg/kube/departure": {

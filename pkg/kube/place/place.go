@@ -13,15 +13,14 @@
 //	claims.go      ResourceClaims that members share
 //	surplus.go     members beyond minMember
 //	constraint.go  whether assignments still satisfy the constraints
-//	attraction.go  distance of nodes to pods of the same selector
+//	attraction.go  pods of the same selector near nodes
 //	diagnosis.go   what nodes lack
 //	empty.go       what nodes take without pods
-//	shortage.go    the cause of a refusal
-//	pin.go         running members in a domain that is too small
+//	shortage.go    the cause of a refusal (with package cause)
 //	penalty.go     penalties of soft preferences
 //	class.go       groups with equal requests
-//	spares.go      nodes that new gangs leave unused
-//	degraded.go    nodes that plans use last
+//	spares.go      nodes that new gangs leave unused (package spare)
+//	degraded.go    nodes that plans use last (package spare)
 //	layout.go      the snapshot's nodes in the tree
 //
 // Invariant: an attempt is a value. It changes nothing but its own fields and the memories of its Planner.

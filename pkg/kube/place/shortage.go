@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cause"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/group"
@@ -45,15 +46,15 @@ type Shortage struct {
 	// AtMost says that Never has upper bounds of the domains' capacity: members also need devices, volumes or certain neighbors.
 	AtMost bool
 	// Pin describes running members in a domain that lacks capacity; nil if that is not the cause, or unknown.
-	Pin *Pin
+	Pin *cause.Pin
 	// SplitOver are the domains in which members run that must share one; the first is the one to keep. Set if the plan's refusal is Split.
-	SplitOver []RunningIn
+	SplitOver []cause.RunningIn
 	// Joins says that running members, or a smaller last slice, also count for multiples. The pending ones alone need not reach any.
 	Joins bool
 	// Short is as Diagnosis.Short.
 	Short []fit.Shortage
 	// Separations say that members need separate nodes or domains, of which there are too few; sorted.
-	Separations []Separation
+	Separations []cause.Separation
 	// Plugins are the plugins that reject members, sorted. With Never they include plugins that do so on empty nodes.
 	Plugins []string
 }
@@ -75,11 +76,12 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	s.MinResourcesBeyondPods = a.Group.MissingRequests
 	lastSlice := func(g gang.Gang) bool { return g.Ref.PartName() == group.LastSlice }
 	s.Joins = len(a.Group.Bound) > 0 || slices.ContainsFunc(a.Group.Gangs, lastSlice)
+	search := cause.Search{Group: a.Group, Tree: a.Net.Tree, Nodes: a.Nodes, All: a.All, Sets: a.Sets}
 	if r.Plan.Split {
-		s.SplitOver = a.splitOver(r.Plan)
+		s.SplitOver = search.SplitOver(r.Plan)
 		return s
 	}
-	if s.Pin = a.pin(r.Plan); s.Pin != nil {
+	if s.Pin = search.Pin(r.Plan); s.Pin != nil {
 		return s
 	}
 	empty, changes := a.attemptOnEmptyNodes(ctx)
@@ -87,9 +89,13 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	if empty == nil {
 		most, changes = a.upperBoundOnEmptyNodes(ctx)
 	}
-	s.Separations = a.separations(int(r.Plan.Want), most)
+	var takes func(node int) bool
+	if most != nil {
+		takes = func(i int) bool { return slices.ContainsFunc(most.kinds, func(k kind) bool { return k.slots[i] > 0 }) }
+	}
+	s.Separations = search.Separations(int(r.Plan.Want), takes)
 	var outcome emptyOutcome
-	if most != nil && !a.dependsOnBound() {
+	if most != nil && !search.DependsOnBound() {
 		outcome = a.outcomeOnEmpty(ctx, most, changes)
 	}
 	if outcome.refusal != nil {
