@@ -1,4 +1,4 @@
-// Package lineage records which objects own which gangs: a gang has an owner, such as a JobSet, an owner may have a parent, and the members
+// Package lineage records which objects own which gangs. A gang has an owner, such as a JobSet, and an owner may have a parent. The members
 // of a gang may be pods of Jobs.
 //
 //	parent ──► owner ──► gang ◄── Job

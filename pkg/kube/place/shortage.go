@@ -17,6 +17,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/group"
+	"github.com/muster-scheduler/muster/pkg/kube/memo"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
@@ -165,14 +166,12 @@ func (a *Attempt) lowestOfSeveral() (low *v1.Pod, priority int32) {
 
 // blockedNodes remembers, for each request, which nodes take no member because of pods that may not be evicted, until the node changes.
 type blockedNodes struct {
-	mu      sync.Mutex
-	lastUse int64                  // counts calls of entry
-	known   map[string]*blockedFor // by needKey
+	mu    sync.Mutex
+	known memo.Map[string, *blockedFor] // by needKey
 }
 
 // blockedFor is the blocked nodes of one request, by node index.
 type blockedFor struct {
-	lastUse    int64
 	generation []int64
 	barriers   []uint64 // hash of the pods' barriers, if quotas apply
 	blocked    []eligible.Barrier
@@ -181,34 +180,13 @@ type blockedFor struct {
 // mostBlocked bounds the remembered requests. Each takes 17 bytes for each node.
 const mostBlocked = 64
 
-// entry returns the remembered nodes of a request, to be read and written. A new entry replaces the one that is unused for longest.
+// entry returns the remembered nodes of a request, to be read and written with s.mu locked.
 func (s *blockedNodes) entry(key string, nodes int) *blockedFor {
-	s.lastUse++
-	f := s.known[key]
-	if f == nil {
-		if s.known == nil || len(s.known) >= mostBlocked {
-			s.dropOldest()
-		}
-		f = &blockedFor{}
-		s.known[key] = f
-	}
-	if f.lastUse = s.lastUse; len(f.blocked) != nodes {
+	f := s.known.Share(key, &blockedFor{}, mostBlocked)
+	if len(f.blocked) != nodes {
 		f.generation, f.barriers, f.blocked = make([]int64, nodes), make([]uint64, nodes), make([]eligible.Barrier, nodes)
 	}
 	return f
-}
-
-func (s *blockedNodes) dropOldest() {
-	oldest := ""
-	for key, f := range s.known {
-		if oldest == "" || f.lastUse < s.known[oldest].lastUse {
-			oldest = key
-		}
-	}
-	delete(s.known, oldest)
-	if s.known == nil {
-		s.known = map[string]*blockedFor{}
-	}
 }
 
 // lacksWithout returns lacks (numbers of nodes by message) without the given nodes.

@@ -36,13 +36,7 @@ func (a *Attempt) keepSpares() {
 	if len(excluded) == 0 {
 		return
 	}
-	a.Replace(excluded)
-	for k := range a.kinds {
-		a.kinds[k].slots = slices.Clone(a.kinds[k].slots)
-		for i := range excluded {
-			a.kinds[k].slots[i] = 0
-		}
-	}
+	a.remove(excluded)
 }
 
 // isSpare returns whether the attempt leaves a node unused, by node index.
