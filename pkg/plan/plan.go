@@ -46,6 +46,14 @@ type Gather struct {
 	Multiple offer.Multiples
 }
 
+// MaxMultiple returns the largest podCountMultiple of all layers; at least 1.
+func (g Gather) MaxMultiple() (most offer.Slots) {
+	for l := range g.Multiple {
+		most = max(most, g.Multiple.At(l))
+	}
+	return max(most, 1)
+}
+
 // Place is the number of members on a node.
 type Place struct {
 	Node  int // node index

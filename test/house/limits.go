@@ -15,7 +15,7 @@ type bounds struct{ Limit, Target int }
 
 var (
 	lines           = bounds{84571, 62000}
-	schedulingPath  = bounds{3838, 3500}
+	schedulingPath  = bounds{3655, 3500}
 	searches        = bounds{1, 1}
 	definitions     = bounds{1, 1}
 	remembered      = bounds{30, 15}

@@ -17,14 +17,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/lineage"
 	"github.com/muster-scheduler/muster/pkg/kube/network"
+	"github.com/muster-scheduler/muster/pkg/kube/note"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -63,12 +64,7 @@ type ExtraResource struct {
 }
 
 // Note is an event to be published.
-type Note struct {
-	About   runtime.Object
-	Warning bool
-	Reason  string
-	Message string
-}
+type Note = note.Note
 
 // Cache has the topology tree, the gang book, and the objects that these are made from.
 type Cache struct {
@@ -82,13 +78,10 @@ type Cache struct {
 	book               *gang.Book
 	serves             map[string]bool // scheduler names of our profiles
 	gangs              map[gang.Ref]*record
-	owners             map[source.OwnerKey]*source.Owned
-	owned              map[source.OwnerKey]map[gang.Ref]bool        // by owner
-	childOwners        map[source.OwnerKey]map[source.OwnerKey]bool // by parent
-	jobs               map[source.OwnerKey]map[gang.Ref]bool        // gangs of other APIs whose members are pods of a Job, by this Job
-	named              map[string]map[gang.Ref]bool                 // by namespace/name
-	otherGangNames     map[gang.Ref]map[string]string               // by gang that a pod is made for: pod -> the other gang that it names
-	denied             map[schema.GroupVersionResource]bool         // resources without read permission
+	lineage            *lineage.Graph                       // the objects that own gangs
+	named              map[string]map[gang.Ref]bool         // by namespace/name
+	otherGangNames     map[gang.Ref]map[string]string       // by gang that a pod is made for: pod -> the other gang that it names
+	denied             map[schema.GroupVersionResource]bool // resources without read permission
 	kinds              map[string]ownerKind
 	laterServed        bool                         // the API server may serve further resources later
 	pods               map[string]*v1.Pod           // members of gangs
@@ -161,10 +154,7 @@ func New(o Options) *Cache {
 		book:               book,
 		serves:             map[string]bool{},
 		gangs:              map[gang.Ref]*record{},
-		owners:             map[source.OwnerKey]*source.Owned{},
-		owned:              map[source.OwnerKey]map[gang.Ref]bool{},
-		childOwners:        map[source.OwnerKey]map[source.OwnerKey]bool{},
-		jobs:               map[source.OwnerKey]map[gang.Ref]bool{},
+		lineage:            lineage.New(),
 		named:              map[string]map[gang.Ref]bool{},
 		otherGangNames:     map[gang.Ref]map[string]string{},
 		denied:             map[schema.GroupVersionResource]bool{},

@@ -170,12 +170,10 @@ func (c *Cache) noteLostOn(node string) (effects []gang.Effect) {
 	return effects
 }
 
-// isReady returns whether a node exists and is ready. A node without the condition is ready. c.mu is locked.
+// isReady returns whether a node exists and is ready. c.mu is locked.
 func (c *Cache) isReady(node string) bool {
 	n := c.nodes[node]
-	return n != nil && !slices.ContainsFunc(n.Status.Conditions, func(condition v1.NodeCondition) bool {
-		return condition.Type == v1.NodeReady && condition.Status != v1.ConditionTrue
-	})
+	return n != nil && convert.Ready(n)
 }
 
 // addLost adds a stand-in for a lost member, in place of an earlier one of its name. c.mu is locked.

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/group"
+	"github.com/muster-scheduler/muster/pkg/kube/note"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -30,8 +31,8 @@ type record struct {
 	earlier   map[types.UID]bool // members that were created for an earlier leader
 	foreign   bool               // another scheduler schedules the member that was added or updated last
 	jobs      map[source.OwnerKey]bool
-	owner     source.OwnerKey      // the object that may declare something about the gang, or zero
-	published map[string]bool      // published notes
+	owner     source.OwnerKey // the object that may declare something about the gang, or zero
+	published note.Published
 	faults    map[string]time.Time // by node, when it last ran a lost member; see noteMissing
 	recreated types.UID            // the latest leader for which noteRecreated has requested nodes
 	lastLoss  time.Time            // when a bound member was last deleted or finished
@@ -41,7 +42,10 @@ type record struct {
 func (c *Cache) record(ref gang.Ref) *record {
 	r := c.gangs[ref]
 	if r == nil {
-		r = &record{Record: group.Record{Gang: source.Gang{Ref: ref, Pods: map[string]*v1.Pod{}}, Finished: map[string]*v1.Pod{}}}
+		r = &record{
+			Record:    group.Record{Gang: source.Gang{Ref: ref, Pods: map[string]*v1.Pod{}}, Finished: map[string]*v1.Pod{}},
+			published: note.Published{},
+		}
 		c.gangs[ref] = r
 		if c.named[ref.String()] == nil {
 			c.named[ref.String()] = map[gang.Ref]bool{}
@@ -63,7 +67,7 @@ func (c *Cache) deleteIfEmpty(r *record) (effects []gang.Effect) {
 			delete(c.named, r.Ref.String())
 		}
 		if source.Releases(owner.Kind) {
-			effects, _ = c.redeclareOf(owner)
+			effects, _ = c.redeclareSome(c.lineage.Related(owner))
 		}
 	}
 	return effects
@@ -86,12 +90,7 @@ func (c *Cache) setOtherGangName(pod *v1.Pod, names string, meant gang.Ref) (eff
 		return nil, nil
 	}
 	owner, _ := source.OwnerMakingPod(pod)
-	return c.redeclareOf(owner)
-}
-
-// redeclareOf redeclares the gangs that are related to an owner (see relatedGangs). c.mu is locked.
-func (c *Cache) redeclareOf(owner source.OwnerKey) (effects []gang.Effect, notes []Note) {
-	return c.redeclareSome(c.relatedGangs(owner))
+	return c.redeclareSome(c.lineage.Related(owner))
 }
 
 // redeclareSome redeclares the given gangs, and returns the effects and the unpublished notes. c.mu is locked.
@@ -145,7 +144,7 @@ func (c *Cache) redeclareFamily(except gang.Ref, owners ...source.OwnerKey) (eff
 		if !source.IsFamily(key.Kind) {
 			continue
 		}
-		for _, ref := range slices.SortedFunc(maps.Keys(c.relatedGangs(key)), compareRefs) {
+		for _, ref := range slices.SortedFunc(maps.Keys(c.lineage.Related(key)), compareRefs) {
 			if r := c.gangs[ref]; ref != except && r.Object != nil {
 				effects = append(effects, c.redeclare(r)...)
 				notes = append(notes, c.takeNotes(r)...)
@@ -160,10 +159,10 @@ func (c *Cache) siblings(owner source.OwnerKey) (all []source.Gang) {
 	if !source.IsFamily(owner.Kind) {
 		return nil
 	}
-	for _, ref := range slices.SortedFunc(maps.Keys(c.relatedGangs(owner)), compareRefs) {
+	for _, ref := range slices.SortedFunc(maps.Keys(c.lineage.Related(owner)), compareRefs) {
 		if r := c.gangs[ref]; r.Object != nil {
 			g := r.Gang
-			g.Above = c.above(g.Owner)
+			g.Above = c.lineage.Above(g.Owner)
 			all = append(all, g)
 		}
 	}
@@ -492,7 +491,7 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	declaring.Gate = c.gate
 	declaring.Expected = c.kinds[r.owner.Kind].expected || c.awaitsDiscovery(r.owner.Kind)
 	declaring.Known = func(ref gang.Ref) bool { return c.gangs[ref] != nil }
-	declaring.Siblings, declaring.Above, declaring.Children = c.siblings(r.owner), c.above(r.Owner), c.children(r, declaring)
+	declaring.Siblings, declaring.Above, declaring.Children = c.siblings(r.owner), c.lineage.Above(r.Owner), c.children(r, declaring)
 	d, ok := source.Declare(declaring, source.Defaults{
 		Wait: c.Wait, Policy: c.Policy, Moves: c.Moves, NetworkTopologyAware: c.Aware, Layers: c.network.Known(), Check: c.network.Check,
 	})
@@ -546,7 +545,7 @@ func (c *Cache) addGroupHint(d *source.Declaration) {
 		for _, kind := range source.Owners {
 			key := source.OwnerKey{Kind: kind.Kind, Namespace: ref.Namespace, Name: ref.Name}
 			var gangs []string
-			for _, g := range slices.SortedFunc(maps.Keys(c.owned[key]), compareRefs) {
+			for _, g := range slices.SortedFunc(maps.Keys(c.lineage.Gangs(key)), compareRefs) {
 				gangs = append(gangs, g.String())
 			}
 			if len(gangs) > 0 {

@@ -26,10 +26,7 @@ func (c *Cache) findOwner(r *record) {
 		return
 	}
 	r.owner, r.Owner = key, c.ownerOf(key, r)
-	if c.owned[key] == nil {
-		c.owned[key] = map[gang.Ref]bool{}
-	}
-	c.owned[key][r.Ref] = true
+	c.lineage.Add(key, r.Ref)
 	c.requestKind(key.Kind)
 	if child := source.ChildKind(key.Kind); child != "" {
 		c.requestKind(child)
@@ -38,15 +35,13 @@ func (c *Cache) findOwner(r *record) {
 
 // removeOwner removes the owner of a gang. c.mu is locked.
 func (c *Cache) removeOwner(r *record) {
-	if delete(c.owned[r.owner], r.Ref); len(c.owned[r.owner]) == 0 {
-		delete(c.owned, r.owner)
-	}
+	c.lineage.Remove(r.owner, r.Ref)
 	r.owner, r.Owner = source.OwnerKey{}, nil
 }
 
 // ownerOf returns the object with that key if it owns the gang, else nil. c.mu is locked.
 func (c *Cache) ownerOf(key source.OwnerKey, r *record) *source.Owned {
-	if o := c.owners[key]; o.Owns(r.Ref) {
+	if o := c.lineage.Objects[key]; o.Owns(r.Ref) {
 		return o
 	}
 	return nil
@@ -55,15 +50,15 @@ func (c *Cache) ownerOf(key source.OwnerKey, r *record) *source.Owned {
 // setOwner records an object that owns gangs, and redeclares the related gangs.
 func (c *Cache) setOwner(o *source.Owned) {
 	c.mu.Lock()
-	old := c.owners[o.Key]
+	old := c.lineage.Objects[o.Key]
 	o.CarryOver(old)
-	refs := c.relatedGangs(o.Key)
-	c.storeOwner(o.Key, o)
-	for ref := range c.owned[o.Key] {
+	refs := c.lineage.Related(o.Key)
+	c.lineage.Store(o.Key, o)
+	for ref := range c.lineage.Gangs(o.Key) {
 		r := c.gangs[ref]
 		r.Owner = c.ownerOf(o.Key, r)
 	}
-	maps.Copy(refs, c.relatedGangs(o.Key))
+	maps.Copy(refs, c.lineage.Related(o.Key))
 	effects, notes := c.redeclareSome(refs)
 	effects = append(effects, c.endRecreatedBy(o.Key)...)
 	notes = append(notes, c.ineffectiveNotes(old, o)...)
@@ -101,9 +96,9 @@ func (c *Cache) ineffectiveNotes(old, current *source.Owned) []Note {
 // dropOwner deletes an object that owned gangs, with its declarations. Running gangs continue.
 func (c *Cache) dropOwner(key source.OwnerKey) {
 	c.mu.Lock()
-	refs := c.relatedGangs(key)
-	c.storeOwner(key, nil)
-	for ref := range c.owned[key] {
+	refs := c.lineage.Related(key)
+	c.lineage.Store(key, nil)
+	for ref := range c.lineage.Gangs(key) {
 		c.gangs[ref].Owner = nil
 	}
 	effects, notes := c.redeclareSome(refs)
@@ -113,53 +108,19 @@ func (c *Cache) dropOwner(key source.OwnerKey) {
 	c.publish(notes)
 }
 
-// storeOwner records an object that owns gangs, by its key and its parent; nil deletes it. c.mu is locked.
-func (c *Cache) storeOwner(key source.OwnerKey, o *source.Owned) {
-	if old := c.owners[key]; old != nil && old.Parent != (source.OwnerKey{}) {
-		if delete(c.childOwners[old.Parent], key); len(c.childOwners[old.Parent]) == 0 {
-			delete(c.childOwners, old.Parent)
-		}
-	}
-	if o == nil {
-		delete(c.owners, key)
-		return
-	}
-	c.owners[key] = o
-	if o.Parent != (source.OwnerKey{}) {
-		if c.childOwners[o.Parent] == nil {
-			c.childOwners[o.Parent] = map[source.OwnerKey]bool{}
-		}
-		c.childOwners[o.Parent][key] = true
-	}
-}
-
-// above returns the ancestors of an owner, the parent first. c.mu is locked.
-func (c *Cache) above(o *source.Owned) (all []*source.Owned) {
-	for o != nil && o.Parent != (source.OwnerKey{}) && len(all) < source.MaxLevels {
-		if o = c.owners[o.Parent]; o != nil {
-			all = append(all, o)
-		}
-	}
-	return all
-}
-
 // children returns the known objects through which a gang's owner makes pods. If the owner's kind has no such objects, it returns the known
 // Jobs of the members, and sets r.jobs. c.mu is locked.
 func (c *Cache) children(r *record, g source.Gang) (all []*source.Owned) {
 	if source.ChildKind(r.owner.Kind) != "" {
-		for key := range c.childOwners[r.owner] {
-			all = append(all, c.owners[key])
-		}
-		return all
+		return c.lineage.Children(r.owner)
 	}
 	c.removeJobs(r)
 	r.jobs = source.JobsOf(g)
 	for key := range r.jobs {
-		if c.requestKind(key.Kind); c.jobs[key] == nil {
-			c.jobs[key] = map[gang.Ref]bool{}
-		}
-		if c.jobs[key][r.Ref] = true; c.owners[key] != nil {
-			all = append(all, c.owners[key])
+		c.requestKind(key.Kind)
+		c.lineage.AddJob(key, r.Ref)
+		if job := c.lineage.Objects[key]; job != nil {
+			all = append(all, job)
 		}
 	}
 	return all
@@ -168,39 +129,9 @@ func (c *Cache) children(r *record, g source.Gang) (all []*source.Owned) {
 // removeJobs removes the recorded Jobs of a gang's members. c.mu is locked.
 func (c *Cache) removeJobs(r *record) {
 	for key := range r.jobs {
-		if delete(c.jobs[key], r.Ref); len(c.jobs[key]) == 0 {
-			delete(c.jobs, key)
-		}
+		c.lineage.RemoveJob(key, r.Ref)
 	}
 	r.jobs = nil
-}
-
-// relatedGangs returns the gangs of an owner, of all owners with the same root, and of a Job's pods. c.mu is locked.
-func (c *Cache) relatedGangs(key source.OwnerKey) map[gang.Ref]bool {
-	root := key
-	for range source.MaxLevels {
-		o := c.owners[root]
-		if o == nil || o.Parent == (source.OwnerKey{}) {
-			break
-		}
-		root = o.Parent
-	}
-	all, seen := map[gang.Ref]bool{}, map[source.OwnerKey]bool{}
-	var add func(source.OwnerKey)
-	add = func(key source.OwnerKey) {
-		if seen[key] {
-			return
-		}
-		seen[key] = true
-		maps.Copy(all, c.owned[key])
-		for child := range c.childOwners[key] {
-			add(child)
-		}
-	}
-	add(root)
-	maps.Copy(all, c.jobs[key])
-	add(key) // in a cycle, or below too many levels, that is not below the root
-	return all
 }
 
 // setDenied records whether permission to read a resource is missing, and redeclares the gangs that need it.

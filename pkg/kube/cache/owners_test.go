@@ -25,6 +25,7 @@ import (
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/kube/watch"
 )
 
 // leaderOf makes a pod one of a LeaderWorkerSet's group.
@@ -91,9 +92,9 @@ func TestOwners(t *testing.T) {
 				c.dropPod(member("w"+i, leaderOf("a", i, "2")))
 			}
 			require.Empty(t, c.gangs)
-			require.Empty(t, c.owned)
+			require.Empty(t, c.lineage.Related(ownedSet("a", 2).Key))
 			require.Empty(t, c.named)
-			require.Empty(t, c.owners)
+			require.Empty(t, c.lineage.Objects)
 		})
 	}
 }
@@ -465,24 +466,23 @@ func TestWatcherSaysWhatIsDenied(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w := &watcher{cache: c, customs: c.customResources(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{}}
-	w.src = Source{
+	w := c.watcher(ctx, Source{
 		Dynamic: client,
 		Served: func(r schema.GroupVersionResource) (bool, error) {
 			switch {
 			case r.Resource != "jobsets":
 				return false, nil
 			case !allowed:
-				return false, fmt.Errorf("%w: list jobsets", ErrNoPermission)
+				return false, fmt.Errorf("%w: list jobsets", watch.ErrNoPermission)
 			}
 			return true, nil
 		},
-	}
-	w.discover(ctx, c.Clock.Now())
+	})
+	w.Discover(ctx, c.Clock.Now())
 	require.Equal(t, "JobSet ns/js, which its members name, cannot be read, because Muster has no permission: apply "+
 		"manifests/rbac/sources/jobset.yaml", c.why(t, worker))
 	allowed = true
-	w.discover(ctx, c.Clock.Now())
+	w.Discover(ctx, c.Clock.Now())
 	require.Equal(t, "JobSet ns/js, which its members name, was not found", c.why(t, worker))
 }
 
@@ -773,7 +773,7 @@ func TestFamily(t *testing.T) {
 				}
 			}
 			require.Empty(t, c.gangs)
-			require.Empty(t, c.owned)
+			require.Empty(t, c.lineage.Related(parent))
 		})
 	}
 }
@@ -867,10 +867,7 @@ func TestVersions(t *testing.T) {
 			}
 			cache, _, _ := open(t)
 			ctx, stop := context.WithCancel(t.Context())
-			w := &watcher{
-				cache: cache, src: Source{Dynamic: client, Served: served}, customs: cache.customResources(ctx),
-				started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{},
-			}
+			w := cache.watcher(ctx, Source{Dynamic: client, Served: served})
 			watched := func() (versions []string) {
 				for _, a := range client.Actions() {
 					if a.Matches("watch", "podgroups") {
@@ -880,11 +877,10 @@ func TestVersions(t *testing.T) {
 				return versions
 			}
 			for range 2 { // once more finds nothing new
-				w.discover(ctx, time.Unix(1000, 0))
+				w.Discover(ctx, time.Unix(1000, 0))
 			}
 			require.Eventually(t, func() bool { return len(watched()) == len(c.want) }, 10*time.Second, time.Millisecond)
 			require.Equal(t, c.want, watched())
-			require.Len(t, w.started, len(c.want))
 			stop()
 		})
 	}
@@ -903,21 +899,20 @@ func TestInstalledLater(t *testing.T) {
 				map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			w := &watcher{
-				cache: c, customs: c.customResources(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{},
-				src: Source{Dynamic: client, Served: func(r schema.GroupVersionResource) (bool, error) { return r == of && is, nil }},
-			}
-			w.discover(ctx, c.Clock.Now())
-			require.False(t, w.mustDiscover(time.Second))
+			w := c.watcher(ctx, Source{
+				Dynamic: client, Served: func(r schema.GroupVersionResource) (bool, error) { return r == of && is, nil },
+			})
+			w.Discover(ctx, c.Clock.Now())
+			require.False(t, w.MustDiscover(time.Second))
 
 			is = served
 			leader := member("a-0", leaderOf("a", "0", "1"))
 			c.setPod(leader)
 			require.Contains(t, c.why(t, leader), "which its members name, was not found")
-			require.True(t, w.mustDiscover(time.Second))
-			require.False(t, w.mustDiscover(0), "it was asked for a moment ago")
-			w.discover(ctx, c.Clock.Now())
-			require.False(t, w.mustDiscover(time.Second))
+			require.True(t, w.MustDiscover(time.Second))
+			require.False(t, w.MustDiscover(0), "it was asked for a moment ago")
+			w.Discover(ctx, c.Clock.Now())
+			require.False(t, w.MustDiscover(time.Second))
 			if served {
 				require.Contains(t, c.why(t, leader), "which its members name, was not found", "until it is seen")
 			} else {
@@ -940,21 +935,22 @@ func TestGoneBeforeItIsRead(t *testing.T) {
 	c.open.Store(false)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w := &watcher{
-		cache: c, customs: c.customResources(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{},
-		src: Source{Dynamic: client, Served: func(r schema.GroupVersionResource) (bool, error) { return r == of && served.Load(), nil }},
-	}
+	w := c.watcher(ctx, Source{
+		Dynamic: client, Served: func(r schema.GroupVersionResource) (bool, error) { return r == of && served.Load(), nil },
+	})
 	served.Store(true)
-	w.discover(ctx, c.Clock.Now())
-	w.discover(ctx, c.Clock.Now())
-	require.Equal(t, []string{of.GroupResource().String()}, w.unsynced(), "it is served, and not read yet")
+	w.Discover(ctx, c.Clock.Now())
+	w.Discover(ctx, c.Clock.Now())
+	require.Equal(t, []string{of.GroupResource().String()}, w.Unsynced(), "it is served, and not read yet")
 	served.Store(false)
-	w.discover(ctx, c.Clock.Now())
-	require.Empty(t, w.unsynced())
+	w.Discover(ctx, c.Clock.Now())
+	require.Empty(t, w.Unsynced())
 	served.Store(true)
 	readable.Store(true)
-	w.discover(ctx, c.Clock.Now())
-	require.Eventually(t, func() bool { return w.started[of] && len(w.unsynced()) == 0 }, 10*time.Second, time.Millisecond)
+	w.Discover(ctx, c.Clock.Now())
+	watches := func(a clienttesting.Action) bool { return a.Matches("watch", of.Resource) }
+	require.Eventually(t, func() bool { return slices.ContainsFunc(client.Actions(), watches) && len(w.Unsynced()) == 0 },
+		10*time.Second, time.Millisecond)
 }
 
 // Missing first lists of other APIs delay all gangs for a minute, and then only their own. Missing lists of
@@ -967,20 +963,19 @@ func TestBeginsWithout(t *testing.T) {
 		waited  time.Duration
 		begins  bool
 	}{
-		{lws, startWithout - time.Second, false},
-		{lws, startWithout, true},
-		{quotas, 100 * startWithout, false},
-		{sigs.PodGroups, 100 * startWithout, false},
-		{koordinator.ClusterNetworkTopologies, 100 * startWithout, false},
+		{lws, watch.StartWithout - time.Second, false},
+		{lws, watch.StartWithout, true},
+		{quotas, 100 * watch.StartWithout, false},
+		{sigs.PodGroups, 100 * watch.StartWithout, false},
+		{koordinator.ClusterNetworkTopologies, 100 * watch.StartWithout, false},
 	} {
 		cache, _, _ := open(t)
 		cache.ExtraResources = []ExtraResource{{Resource: quotas}}
-		w := &watcher{
-			cache: cache, customs: cache.customResources(t.Context()),
-			synced: map[string]func() bool{"nodes": func() bool { return true }, c.missing.GroupResource().String(): func() bool { return false }},
-		}
-		require.Equal(t, c.begins, w.hasSeen(t.Context(), cache.Clock.Now(), c.waited), "%s after %s", c.missing.Resource, c.waited)
-		w.synced["nodes"] = func() bool { return false }
-		require.False(t, w.hasSeen(t.Context(), cache.Clock.Now(), 100*startWithout), "nodes are needed")
+		w := cache.watcher(t.Context(), Source{})
+		w.Await("nodes", func() bool { return true })
+		w.Await(c.missing.GroupResource().String(), func() bool { return false })
+		require.Equal(t, c.begins, w.HasSeen(t.Context(), cache.Clock.Now(), c.waited), "%s after %s", c.missing.Resource, c.waited)
+		w.Await("nodes", func() bool { return false })
+		require.False(t, w.HasSeen(t.Context(), cache.Clock.Now(), 100*watch.StartWithout), "nodes are needed")
 	}
 }

@@ -86,7 +86,7 @@ func (c *Cache) endRecreated(matches func(standIn *v1.Pod) bool) (effects []gang
 func (c *Cache) endRecreatedBy(key source.OwnerKey) []gang.Effect {
 	return c.endRecreated(func(standIn *v1.Pod) bool {
 		set, ok := source.LeaderWorkerSetOf(standIn)
-		return ok && set == key && !c.owners[key].Recreates(standIn)
+		return ok && set == key && !c.lineage.Objects[key].Recreates(standIn)
 	})
 }
 

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/group"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -265,39 +265,14 @@ func (c *Cache) Above(ref gang.Ref) []choice.Level {
 	return nil
 }
 
-// SubGroup has some members of one sub-group of a gang.
-type SubGroup struct {
-	Part   gang.Ref // of the gang
-	Policy int      // index of its policy; -1 is for members without a sub-group
-	Size   int      // number of members of a complete sub-group
-	Least  int      // number of sub-groups of its policy that the gang needs
-	Pods   []*v1.Pod
-}
-
-// SubGroups returns members of a gang grouped by sub-group, in the order of policies; members without a sub-group are last. It returns nil
-// for a gang without policies.
-func (c *Cache) SubGroups(ref gang.Ref, members []*v1.Pod) (out []SubGroup) {
+// SubGroups returns members of a gang grouped by sub-group (group.Record.SubGroupsOf); nil for an unknown gang.
+func (c *Cache) SubGroups(ref gang.Ref, members []*v1.Pod) []group.SubGroup {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	r := c.gangs[ref]
-	if r == nil || r.Declared == nil || len(r.Declared.SubGroups) == 0 {
-		return nil
+	if r := c.gangs[ref]; r != nil {
+		return r.SubGroupsOf(members)
 	}
-	for _, p := range members {
-		name, policy := r.Declared.SubGroupOf(p)
-		part := ref.Part(name)
-		index := slices.IndexFunc(out, func(s SubGroup) bool { return s.Part == part })
-		if index < 0 {
-			index = len(out)
-			out = append(out, SubGroup{Part: part, Policy: policy})
-			if policy >= 0 {
-				out[index].Size, out[index].Least = r.Declared.SubGroups[policy].Size, r.Declared.SubGroups[policy].MinSubGroups
-			}
-		}
-		out[index].Pods = append(out[index].Pods, p)
-	}
-	slices.SortStableFunc(out, func(a, b SubGroup) int { return cmp.Compare(uint(a.Policy), uint(b.Policy)) })
-	return out
+	return nil
 }
 
 // InPart returns those of the members that are in the given sub-group of a gang.

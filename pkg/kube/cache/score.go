@@ -33,7 +33,7 @@ func (c *Cache) Score(ref gang.Ref) (out Score, ok bool) {
 	}
 	out.Object = r.Owner.Object
 	var bound []int // node indexes
-	for other := range c.owned[r.owner] {
+	for other := range c.lineage.Gangs(r.owner) {
 		if numbers := c.book.Numbers(other); numbers.Bound < numbers.Min {
 			return out, false
 		}
@@ -49,5 +49,5 @@ func (c *Cache) Score(ref gang.Ref) (out Score, ok bool) {
 	}
 	near, ok := tree.Near(slices.Values(bound))
 	out.Value = math.Round(near*1000) / 1000
-	return out, ok && len(c.owned[r.owner]) >= needed && (r.Owner.Score == nil || *r.Owner.Score != out.Value)
+	return out, ok && len(c.lineage.Gangs(r.owner)) >= needed && (r.Owner.Score == nil || *r.Owner.Score != out.Value)
 }

@@ -79,10 +79,10 @@ func (c *Cache) jobsBelowMin(r *record, state gang.State) (names []string, pods 
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(r.jobs), source.OwnerKey.Compare) {
-		if c.owners[key] == nil {
+		if c.lineage.Objects[key] == nil {
 			return nil, 0
 		}
-		names, pods = append(names, key.Name), pods+c.owners[key].Size
+		names, pods = append(names, key.Name), pods+c.lineage.Objects[key].Size
 	}
 	if pods < state.Min {
 		return names, pods

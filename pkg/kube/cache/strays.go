@@ -6,24 +6,22 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/muster-scheduler/muster/pkg/apis/reasons"
-	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
-	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/kube/note"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // stray is a pod without a gang that has unknown labels or annotations. One of these may be a misspelt name of its gang.
 type stray struct {
 	pod       *v1.Pod
-	published map[string]bool
+	published note.Published
 }
 
 // setStray records a pod without a gang if it is a stray; nil says that the pod has a gang now or was deleted.
 func (c *Cache) setStray(key string, pod *v1.Pod) {
 	waits := pod != nil && pod.Spec.NodeName == "" && !convert.Finished(pod)
-	isStray := pod != nil && !convert.Finished(pod) && len(strayKeys(pod)) > 0
+	isStray := pod != nil && !convert.Finished(pod) && len(note.OfStray(pod)) > 0
 	c.mu.RLock()
 	wasStray := c.strays[key] != nil
 	wants := ""
@@ -41,7 +39,7 @@ func (c *Cache) setStray(key string, pod *v1.Pod) {
 	s := c.strays[key]
 	refs := c.meantBy(s)
 	if s == nil || pod == nil || s.pod.UID != pod.UID {
-		s = &stray{published: map[string]bool{}}
+		s = &stray{published: note.Published{}}
 	}
 	s.pod, c.strays[key] = pod, s
 	var notes []Note
@@ -64,25 +62,7 @@ func (c *Cache) strayNotes(s *stray) []Note {
 	if !c.open.Load() || !c.serves[s.pod.Spec.SchedulerName] || s.pod.Spec.NodeName != "" {
 		return nil
 	}
-	return slices.DeleteFunc(strayKeys(s.pod), func(n Note) bool {
-		known := s.published[n.Message]
-		s.published[n.Message] = true
-		return known
-	})
-}
-
-// strayKeys returns notes about labels and annotations of a pod without a gang that have no effect.
-func strayKeys(pod *v1.Pod) []Note {
-	notes := unknownKeys(pod)
-	if message := source.KeysWithoutGang(pod); message != "" {
-		notes = append(notes, Note{About: pod, Warning: true, Reason: reasons.InvalidAnnotation, Message: message})
-	}
-	if value, ok := pod.Annotations[scheduling.AnnotationBackfill]; ok {
-		if _, err := scheduling.ParseBackfill(value); err != nil {
-			notes = append(notes, Note{About: pod, Warning: true, Reason: reasons.InvalidAnnotation, Message: err.Error() + "; it has no effect"})
-		}
-	}
-	return notes
+	return s.published.Take("", note.OfStray(s.pod))
 }
 
 // meantBy returns the gangs that a stray names with a misspelt label; nil for nil. c.mu is locked.

@@ -24,9 +24,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/connect"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/kube/watch"
 )
 
 // answering is a client whose API server answers questions for permissions so. It returns
@@ -256,7 +256,7 @@ func TestOthersMayBeLeftOut(t *testing.T) {
 			require.Equal(t, c.is, is)
 			if c.says != "" {
 				require.ErrorContains(t, err, c.says)
-				require.ErrorIs(t, err, cache.ErrNoPermission, "so that gangs can say it")
+				require.ErrorIs(t, err, watch.ErrNoPermission, "so that gangs can say it")
 			} else {
 				require.NoError(t, err)
 			}

@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/kube/watch"
 )
 
 // Custom returns a client for custom resources, which protobuf does not support.
@@ -67,7 +67,7 @@ func unreadableEffect(r schema.GroupVersionResource) string {
 }
 
 // Readable returns a function that says whether the API server serves a resource. If it does and the client may not read the resource
-// of another project, the error is a cache.ErrNoPermission.
+// of another project, the error is a watch.ErrNoPermission.
 func Readable(ctx context.Context, client kubernetes.Interface) func(schema.GroupVersionResource) (bool, error) {
 	return withPermission(ctx, client, Served(client.Discovery()))
 }
@@ -83,7 +83,7 @@ func withPermission(
 		}
 		for _, verb := range []string{"list", "watch"} {
 			if ok, err := hasPermission(ctx, client, r.Group, r.Resource, verb); err == nil && !ok {
-				return false, fmt.Errorf("%w: %s %s (API group %q): %s", cache.ErrNoPermission, verb, r.Resource, r.Group, unreadableEffect(r))
+				return false, fmt.Errorf("%w: %s %s (API group %q): %s", watch.ErrNoPermission, verb, r.Resource, r.Group, unreadableEffect(r))
 			}
 		}
 		return true, nil

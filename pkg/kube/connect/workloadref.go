@@ -17,9 +17,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/memo"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/kube/watch"
 )
 
 // Pods of Kubernetes 1.35 name their gang in spec.workloadRef. The types of later versions lack that field, so the scheduler's own pod
@@ -37,7 +37,7 @@ func WorkloadRefs(
 	ctx context.Context, client dynamic.Interface, isServed func(schema.GroupVersionResource) (bool, error),
 ) (toolscache.TransformFunc, error) {
 	ok, err := isServed(source.Workloads)
-	if err != nil && !errors.Is(err, cache.ErrNoPermission) {
+	if err != nil && !errors.Is(err, watch.ErrNoPermission) {
 		return nil, fmt.Errorf("asking whether %s is served: %w", source.Workloads.GroupResource(), err)
 	}
 	if !ok && err == nil {

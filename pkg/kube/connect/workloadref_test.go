@@ -17,9 +17,9 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/connect"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/kube/watch"
 )
 
 var podResource = v1.SchemeGroupVersion.WithResource("pods")
@@ -126,7 +126,7 @@ func TestWorkloadRefsOnlyWhereServed(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, fill)
 		require.Empty(t, client.Actions())
-		fill, err = connect.WorkloadRefs(t.Context(), client, serves(false, cache.ErrNoPermission))
+		fill, err = connect.WorkloadRefs(t.Context(), client, serves(false, watch.ErrNoPermission))
 		require.NoError(t, err)
 		require.NotNil(t, fill)
 		_, err = connect.WorkloadRefs(t.Context(), client, serves(false, errors.New("no route to host")))

@@ -13,9 +13,9 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/device"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/watch"
 )
 
 // Plugin is the plugin of one profile.
@@ -68,7 +68,7 @@ func (r *Room) initialize(args config.DeviceArgs, h fwk.Handle) error {
 	if m := h.SharedDRAManager(); m != nil {
 		r.byClass = func(name v1.ResourceName) bool { return m.DeviceClassResolver().GetDeviceClass(name) != nil }
 	}
-	_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.Handler(func(*v1.Pod) {}, r.deleted))
+	_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(watch.Handler(func(*v1.Pod) {}, r.deleted))
 	return err
 }
 

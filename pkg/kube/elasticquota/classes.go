@@ -6,8 +6,8 @@ import (
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/deviceclass"
+	"github.com/muster-scheduler/muster/pkg/kube/watch"
 )
 
 // watchClasses registers event handlers for ResourceSlices and DeviceClasses. They mark the total capacity as stale.
@@ -28,7 +28,7 @@ func (r *Manager) watchClasses(informers resourceinformers.Interface) error {
 		}
 	}
 	watch := func(informer toolscache.SharedIndexInformer, changed func()) error {
-		_, err := informer.AddEventHandler(cache.Handler(func(any) { changed() }, func(any) { changed() }))
+		_, err := informer.AddEventHandler(watch.Handler(func(any) { changed() }, func(any) { changed() }))
 		return err
 	}
 	return errors.Join(watch(informers.ResourceSlices().Informer(), changed), watch(informers.DeviceClasses().Informer(), func() {

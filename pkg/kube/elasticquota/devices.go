@@ -13,8 +13,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/watch"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
@@ -76,7 +76,7 @@ func (r *Manager) watchDevices(informers resourceinformers.Interface) error {
 	r.devices.claims, r.devices.templates = informers.ResourceClaims().Lister(), informers.ResourceClaimTemplates().Lister()
 	handlerFor := func(template bool) toolscache.ResourceEventHandler {
 		update := func(o metav1.Object) { r.setClaim(claimName{template, o.GetNamespace(), o.GetName()}) }
-		handler := cache.Handler(update, update)
+		handler := watch.Handler(update, update)
 		handler.UpdateFunc = func(old, o any) {
 			if !equality.Semantic.DeepEqual(deviceRequests(old), deviceRequests(o)) {
 				update(o.(metav1.Object))

@@ -12,9 +12,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/kube/watch"
 )
 
 // Plugin is the plugin of one profile.
@@ -67,7 +67,7 @@ func (r *Manager) watch(h fwk.Handle) error {
 	r.started = true
 	core := h.SharedInformerFactory().Core().V1()
 	r.lister, r.volumes = core.Pods().Lister(), core.PersistentVolumeClaims().Lister()
-	if _, err := core.Pods().Informer().AddEventHandler(cache.Handler(r.setPod, r.dropPod)); err != nil {
+	if _, err := core.Pods().Informer().AddEventHandler(watch.Handler(r.setPod, r.dropPod)); err != nil {
 		return err
 	}
 	if h.SharedDRAManager() != nil {
@@ -76,7 +76,7 @@ func (r *Manager) watch(h fwk.Handle) error {
 			return err
 		}
 	}
-	_, err := core.Nodes().Informer().AddEventHandler(cache.Handler(r.setNode, func(n *v1.Node) { r.dropNode(n.Name) }))
+	_, err := core.Nodes().Informer().AddEventHandler(watch.Handler(r.setNode, func(n *v1.Node) { r.dropNode(n.Name) }))
 	return err
 }
 

@@ -123,7 +123,7 @@ func (r *Manager) recordPod(p *v1.Pod) (freed bool) {
 		r.dropClaims(known)
 		known, freed = nil, true
 	}
-	if finished(p) {
+	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
 		return r.removePod(k) || freed
 	}
 	if known == nil {
@@ -152,11 +152,6 @@ func (r *Manager) recordPod(p *v1.Pod) (freed bool) {
 		r.markTotalsStale()
 	}
 	return freed
-}
-
-// finished returns whether a pod needs no resources any more.
-func finished(p *v1.Pod) bool {
-	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }
 
 // update recomputes a pod's state, quota and requests, and records them in the book. A pod with scheduling gates, and a pod of another

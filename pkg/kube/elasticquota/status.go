@@ -88,7 +88,7 @@ func (r *Manager) pendingWrites() (all []patchWrite) {
 			}
 		}
 		used := quantities(b.Used)
-		same := sameAmounts(o.raw, used)
+		same := maps.Equal(usedInObject(o.raw), used)
 		if len(annotations) == 0 && same {
 			o.writtenVersion = version
 			continue
@@ -121,10 +121,6 @@ func asJSON(amounts map[string]string) string {
 func usedInObject(u *unstructured.Unstructured) map[string]string {
 	amounts, _, _ := unstructured.NestedStringMap(u.Object, "status", "used")
 	return amounts
-}
-
-func sameAmounts(u *unstructured.Unstructured, used map[string]string) bool {
-	return maps.Equal(usedInObject(u), used)
 }
 
 // usedPatch returns the merge patch of status.used that makes it equal to used. It removes other resources with null values.

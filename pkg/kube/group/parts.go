@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -276,5 +277,37 @@ func (g *Group) choose(p *parts, index, need int, policies []source.SubGroups) (
 		out = append(out, partGang)
 	}
 	g.Choice.Gangs = slices.Concat(g.Choice.Gangs[:index], parts, g.Choice.Gangs[index+1:])
+	return out
+}
+
+// SubGroup has some members of one sub-group of a gang.
+type SubGroup struct {
+	Part   gang.Ref // of the gang
+	Policy int      // index of its policy; -1 is for members without a sub-group
+	Size   int      // number of members of a complete sub-group
+	Least  int      // number of sub-groups of its policy that the gang needs
+	Pods   []*v1.Pod
+}
+
+// SubGroupsOf returns members of the gang grouped by sub-group, in the order of policies; members without a sub-group are last. It returns
+// nil for a gang without policies.
+func (r *Record) SubGroupsOf(members []*v1.Pod) (out []SubGroup) {
+	if r.Declared == nil || len(r.Declared.SubGroups) == 0 {
+		return nil
+	}
+	for _, p := range members {
+		name, policy := r.Declared.SubGroupOf(p)
+		part := r.Ref.Part(name)
+		index := slices.IndexFunc(out, func(s SubGroup) bool { return s.Part == part })
+		if index < 0 {
+			index = len(out)
+			out = append(out, SubGroup{Part: part, Policy: policy})
+			if policy >= 0 {
+				out[index].Size, out[index].Least = r.Declared.SubGroups[policy].Size, r.Declared.SubGroups[policy].MinSubGroups
+			}
+		}
+		out[index].Pods = append(out[index].Pods, p)
+	}
+	slices.SortStableFunc(out, func(a, b SubGroup) int { return cmp.Compare(uint(a.Policy), uint(b.Policy)) })
 	return out
 }

@@ -71,15 +71,7 @@ func (a *Attempt) EqualMembers() bool {
 	if len(a.kinds) > 1 || len(a.Sets) > 0 || a.Group.Choice.Any() {
 		return false
 	}
-	return len(a.Group.Bound) == 0 || maxMultiple(a.All) == 1
-}
-
-// maxMultiple returns the largest podCountMultiple of all layers; at least 1.
-func maxMultiple(g plan.Gather) (most offer.Slots) {
-	for l := range g.Multiple {
-		most = max(most, g.Multiple.At(l))
-	}
-	return max(most, 1)
+	return len(a.Group.Bound) == 0 || a.All.MaxMultiple() == 1
 }
 
 // Dependent returns whether a member's place may depend on where other members are, even on other nodes.

@@ -1,7 +1,6 @@
 package place
 
 import (
-	"iter"
 	"strings"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -64,15 +63,4 @@ func BrokenConstraint(group *cache.Group, tree *topology.Tree) string {
 		names[i] = group.Gangs[g].Ref.String()
 	}
 	return "gang " + strings.Join(names, ", ") + ": " + breach.String()
-}
-
-// nodeIndexes returns the tree's indexes of the named nodes. Nodes that the tree does not contain are skipped.
-func nodeIndexes(tree *topology.Tree, nodes iter.Seq[string]) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for name := range nodes {
-			if i, ok := tree.NodeIndex(name); ok && !yield(i) {
-				return
-			}
-		}
-	}
 }

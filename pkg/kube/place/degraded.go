@@ -2,31 +2,13 @@ package place
 
 import (
 	"slices"
-	"strings"
 
-	v1 "k8s.io/api/core/v1"
-
-	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/spare"
 )
 
 // Argument degraded: a degraded node adds to the penalty of each member on it, more than all soft preferences of the whole group can add.
 // So of plans that are equal by the rules before soft preferences, the one with the fewest members on degraded nodes comes first.
-
-// isDegraded returns whether a node matches an entry of the argument degraded.
-func isDegraded(node *v1.Node, by config.Degraded) bool {
-	return slices.ContainsFunc(by.Conditions, func(d config.DegradedCondition) bool {
-		return slices.ContainsFunc(node.Status.Conditions, func(c v1.NodeCondition) bool {
-			return string(c.Type) == d.Type && c.Status == d.Status
-		})
-	}) || slices.ContainsFunc(by.Labels, func(label string) bool {
-		key, value, _ := strings.Cut(label, "=")
-		current, labelled := node.Labels[key]
-		return labelled && current == value
-	}) || slices.ContainsFunc(node.Spec.Taints, func(t v1.Taint) bool {
-		return slices.Contains(by.Taints, t.Key)
-	})
-}
 
 // degraded returns a function of a node index: whether the node is degraded for the group. It returns nil if no node can be. For a group
 // with running members the nodes of its lost members are degraded for AvoidAfterFault.
@@ -36,7 +18,7 @@ func (a *Attempt) degraded() func(node int) bool {
 		return nil
 	}
 	faults := a.faults()
-	return func(i int) bool { return a.Nodes[i] != nil && (faults[i] || isDegraded(a.Nodes[i].Node(), by)) }
+	return func(i int) bool { return a.Nodes[i] != nil && (faults[i] || spare.Degraded(a.Nodes[i].Node(), by)) }
 }
 
 // faults returns the nodes of lost members that the group avoids, by node index; nil without running members.

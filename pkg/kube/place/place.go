@@ -13,15 +13,14 @@
 //	claims.go      ResourceClaims that members share
 //	surplus.go     members beyond minMember
 //	constraint.go  whether assignments still satisfy the constraints
-//	attraction.go  distance of nodes to pods of the same selector
+//	attraction.go  pods of the same selector near nodes
 //	diagnosis.go   what nodes lack
 //	empty.go       what nodes take without pods
-//	shortage.go    the cause of a refusal
-//	pin.go         running members in a domain that is too small
+//	shortage.go    the cause of a refusal (with package cause)
 //	penalty.go     penalties of soft preferences
 //	class.go       groups with equal requests
-//	spares.go      nodes that new gangs leave unused
-//	degraded.go    nodes that plans use last
+//	spares.go      nodes that new gangs leave unused (package spare)
+//	degraded.go    nodes that plans use last (package spare)
 //	layout.go      the snapshot's nodes in the tree
 //
 // Invariant: an attempt is a value. It changes nothing but its own fields and the memories of its Planner.
@@ -209,22 +208,26 @@ func (a *Attempt) Replace(states map[int]fwk.NodeInfo) {
 func (a *Attempt) Without(excluded func(node int) bool) *Attempt {
 	reduced := *a
 	reduced.kinds, reduced.answers = slices.Clone(a.kinds), &answers{}
-	for k := range reduced.kinds {
-		reduced.kinds[k].slots = slices.Clone(a.kinds[k].slots)
-	}
 	gone := map[int]fwk.NodeInfo{}
 	for i := range a.Nodes {
-		if !excluded(i) {
-			continue
-		}
-		gone[i] = nil
-		for k := range reduced.kinds {
-			reduced.kinds[k].slots[i] = 0
+		if excluded(i) {
+			gone[i] = nil
 		}
 	}
-	reduced.Replace(gone)
+	reduced.remove(gone)
 	reduced.World.Free, reduced.sum = reduced.least(), nil
 	return &reduced
+}
+
+// remove removes nodes from an attempt that has counted, with their capacity. The attempt's kinds must not be another attempt's.
+func (a *Attempt) remove(gone map[int]fwk.NodeInfo) {
+	a.Replace(gone)
+	for k := range a.kinds {
+		a.kinds[k].slots = slices.Clone(a.kinds[k].slots)
+		for i := range gone {
+			a.kinds[k].slots[i] = 0
+		}
+	}
 }
 
 // Beside returns a key for the pods that count on a node although the snapshot lacks them; "" if there are none.
@@ -275,14 +278,19 @@ func (a *Attempt) Domain(places []gang.Assignment) string {
 
 // Enclosing returns the smallest domain that contains the assigned nodes and the running members; the root if there are none.
 func (a *Attempt) Enclosing(places []gang.Assignment) topology.ID {
-	names := make([]string, 0, len(places)+len(a.Group.Bound))
+	nodes := make([]int, 0, len(places)+len(a.Group.Bound))
+	add := func(name string) {
+		if i, ok := a.Net.Tree.NodeIndex(name); ok {
+			nodes = append(nodes, i)
+		}
+	}
 	for _, p := range places {
-		names = append(names, p.Node)
+		add(p.Node)
 	}
 	for _, m := range a.Group.Bound {
-		names = append(names, m.Node)
+		add(m.Node)
 	}
-	domain, _ := a.Net.Tree.Enclosing(nodeIndexes(a.Net.Tree, slices.Values(names)))
+	domain, _ := a.Net.Tree.Enclosing(slices.Values(nodes))
 	return domain
 }
 

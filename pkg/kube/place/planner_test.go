@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/attract"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -36,7 +37,7 @@ func TestAttraction(t *testing.T) {
 		if c.without != "" {
 			may = slices.DeleteFunc(slices.Clone(may), func(n fwk.NodeInfo) bool { return n.Node().Name == c.without })
 		}
-		found, err := w.planner.Attraction(t.Context(), c.selector, may)
+		found, err := attract.Scores(t.Context(), w.profile, w.cache.Topology().Tree, c.selector, may)
 		require.NoError(t, err)
 		var scores []string
 		for name, score := range found {

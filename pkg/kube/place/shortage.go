@@ -13,9 +13,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cause"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/group"
+	"github.com/muster-scheduler/muster/pkg/kube/memo"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
@@ -45,15 +47,15 @@ type Shortage struct {
 	// AtMost says that Never has upper bounds of the domains' capacity: members also need devices, volumes or certain neighbors.
 	AtMost bool
 	// Pin describes running members in a domain that lacks capacity; nil if that is not the cause, or unknown.
-	Pin *Pin
+	Pin *cause.Pin
 	// SplitOver are the domains in which members run that must share one; the first is the one to keep. Set if the plan's refusal is Split.
-	SplitOver []RunningIn
+	SplitOver []cause.RunningIn
 	// Joins says that running members, or a smaller last slice, also count for multiples. The pending ones alone need not reach any.
 	Joins bool
 	// Short is as Diagnosis.Short.
 	Short []fit.Shortage
 	// Separations say that members need separate nodes or domains, of which there are too few; sorted.
-	Separations []Separation
+	Separations []cause.Separation
 	// Plugins are the plugins that reject members, sorted. With Never they include plugins that do so on empty nodes.
 	Plugins []string
 }
@@ -75,11 +77,12 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	s.MinResourcesBeyondPods = a.Group.MissingRequests
 	lastSlice := func(g gang.Gang) bool { return g.Ref.PartName() == group.LastSlice }
 	s.Joins = len(a.Group.Bound) > 0 || slices.ContainsFunc(a.Group.Gangs, lastSlice)
+	search := cause.Search{Group: a.Group, Tree: a.Net.Tree, Nodes: a.Nodes, All: a.All, Sets: a.Sets}
 	if r.Plan.Split {
-		s.SplitOver = a.splitOver(r.Plan)
+		s.SplitOver = search.SplitOver(r.Plan)
 		return s
 	}
-	if s.Pin = a.pin(r.Plan); s.Pin != nil {
+	if s.Pin = search.Pin(r.Plan); s.Pin != nil {
 		return s
 	}
 	empty, changes := a.attemptOnEmptyNodes(ctx)
@@ -87,9 +90,13 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	if empty == nil {
 		most, changes = a.upperBoundOnEmptyNodes(ctx)
 	}
-	s.Separations = a.separations(int(r.Plan.Want), most)
+	var takes func(node int) bool
+	if most != nil {
+		takes = func(i int) bool { return slices.ContainsFunc(most.kinds, func(k kind) bool { return k.slots[i] > 0 }) }
+	}
+	s.Separations = search.Separations(int(r.Plan.Want), takes)
 	var outcome emptyOutcome
-	if most != nil && !a.dependsOnBound() {
+	if most != nil && !search.DependsOnBound() {
 		outcome = a.outcomeOnEmpty(ctx, most, changes)
 	}
 	if outcome.refusal != nil {
@@ -159,14 +166,12 @@ func (a *Attempt) lowestOfSeveral() (low *v1.Pod, priority int32) {
 
 // blockedNodes remembers, for each request, which nodes take no member because of pods that may not be evicted, until the node changes.
 type blockedNodes struct {
-	mu      sync.Mutex
-	lastUse int64                  // counts calls of entry
-	known   map[string]*blockedFor // by needKey
+	mu    sync.Mutex
+	known memo.Map[string, *blockedFor] // by needKey
 }
 
 // blockedFor is the blocked nodes of one request, by node index.
 type blockedFor struct {
-	lastUse    int64
 	generation []int64
 	barriers   []uint64 // hash of the pods' barriers, if quotas apply
 	blocked    []eligible.Barrier
@@ -175,34 +180,13 @@ type blockedFor struct {
 // mostBlocked bounds the remembered requests. Each takes 17 bytes for each node.
 const mostBlocked = 64
 
-// entry returns the remembered nodes of a request, to be read and written. A new entry replaces the one that is unused for longest.
+// entry returns the remembered nodes of a request, to be read and written with s.mu locked.
 func (s *blockedNodes) entry(key string, nodes int) *blockedFor {
-	s.lastUse++
-	f := s.known[key]
-	if f == nil {
-		if s.known == nil || len(s.known) >= mostBlocked {
-			s.dropOldest()
-		}
-		f = &blockedFor{}
-		s.known[key] = f
-	}
-	if f.lastUse = s.lastUse; len(f.blocked) != nodes {
+	f := s.known.Share(key, &blockedFor{}, mostBlocked)
+	if len(f.blocked) != nodes {
 		f.generation, f.barriers, f.blocked = make([]int64, nodes), make([]uint64, nodes), make([]eligible.Barrier, nodes)
 	}
 	return f
-}
-
-func (s *blockedNodes) dropOldest() {
-	oldest := ""
-	for key, f := range s.known {
-		if oldest == "" || f.lastUse < s.known[oldest].lastUse {
-			oldest = key
-		}
-	}
-	delete(s.known, oldest)
-	if s.known == nil {
-		s.known = map[string]*blockedFor{}
-	}
 }
 
 // lacksWithout returns lacks (numbers of nodes by message) without the given nodes.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/kube/group"
-	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
 // change applies a change to the object of a node.
@@ -130,15 +129,6 @@ func TestRunningGangsUseSpareNodes(t *testing.T) {
 	_, refusal, err := alone.Plan(t.Context())
 	require.NoError(t, err)
 	require.Nil(t, refusal)
-}
-
-// TestInvalidSparesAreNamed: an entry that has no effect with the tree is named with the supported values.
-func TestInvalidSparesAreNamed(t *testing.T) {
-	tree := newWorld(t, spareCluster).cache.Topology().Tree
-	require.Empty(t, place.SpareProblems(tree, config.Spares{{Layer: "BlockLayer", Nodes: 2}, {Layer: "ClusterTopologyLayer", Nodes: 4}}))
-	require.Equal(t, `CoschedulingArgs.spares[0].layer: "Rack" is invalid; supported values: ClusterTopologyLayer, SpineLayer, BlockLayer; `+
-		`CoschedulingArgs.spares[1].nodes: 3 leaves no usable node in any BlockLayer domain; supported values: an integer < 3`,
-		place.SpareProblems(tree, config.Spares{{Layer: "Rack", Nodes: 1}, {Layer: "BlockLayer", Nodes: 3}}))
 }
 
 // TestDegradedNodesAreUsedLast: of plans that are equal by topology constraints, the one with the fewest degraded nodes is chosen. A soft

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
-	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/pkg/kube/spare"
 )
 
 // Configure changes the arguments of a running profile, as far as possible. It returns the names of the changed arguments, and of arguments
@@ -48,7 +48,7 @@ func (s *Shared) Configure(profile string, args config.Args) (changed, stay []st
 func (s *Shared) SpareProblems() string {
 	var problems []string
 	for _, name := range slices.Sorted(maps.Keys(s.profiles)) {
-		problem := place.SpareProblems(s.Cache.Topology().Tree, s.profiles[name].args.Load().Spares)
+		problem := spare.Problems(s.Cache.Topology().Tree, s.profiles[name].args.Load().Spares)
 		if problem != "" && !slices.Contains(problems, problem) {
 			problems = append(problems, problem)
 		}
@@ -56,9 +56,9 @@ func (s *Shared) SpareProblems() string {
 	return strings.Join(problems, "; ")
 }
 
-// Spares returns, by node index, which nodes gangs of the lowest priority leave unused. nodes and used are as in place.Planner.Spares.
+// Spares returns, by node index, which nodes gangs of the lowest priority leave unused. nodes and used are as in spare.Nodes.
 func (p *Plugin) Spares(net *cache.Topology, nodes []fwk.NodeInfo, used func(node int) bool) []bool {
-	return p.planner.Spares(net.Tree, nodes, math.MinInt32, used)
+	return spare.Nodes(net.Tree, nodes, p.args.Load(), math.MinInt32, used)
 }
 
 // gangLimits returns the arguments that are limits of all gangs.

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// quotaChecks implements preempt.Quotas with the Manager of the plugin ElasticQuota.
+// quotaChecks implements eligible.Quotas with the Manager of the plugin ElasticQuota.
 type quotaChecks struct{ *elasticquota.Manager }
 
 func (q quotaChecks) SearchVictims(group *cache.Group, within time.Duration) preempt.VictimSearch {

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/kube/attract"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
@@ -33,7 +34,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if selector == "" || !p.args.Load().AwareNetworkTopology {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	s, err := p.planner.Attraction(ctx, selector, nodes)
+	s, err := attract.Scores(ctx, p.profile, p.Cache.Topology().Tree, selector, nodes)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}

@@ -15,12 +15,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-type (
-	// Quotas is eligible's.
-	Quotas = eligible.Quotas
-	// VictimSearch is eligible's.
-	VictimSearch = eligible.VictimSearch
-)
+// VictimSearch is eligible's.
+type VictimSearch = eligible.VictimSearch
 
 // victimLimits restricts the victims of one search further than eligible.Rule does. The zero value restricts priorities not at all, and
 // allows only victims from gangs that borrow.

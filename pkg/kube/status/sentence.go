@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/kube/cause"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
@@ -188,7 +189,7 @@ func verb(t plan.TooLarge) string {
 
 // pinSentence returns the message on new members that do not fit into the domain where their gang runs. lowerBound says that the
 // domain may take more than p.Capacity. Tools match the text up to the colon, so it does not change.
-func pinSentence(p *place.Pin, lowerBound bool) string {
+func pinSentence(p *cause.Pin, lowerBound bool) string {
 	need := "capacity for " + memberCount(int(p.Want))
 	location := clipPath(p.DomainPath)
 	if p.Layer != "" {
@@ -208,7 +209,7 @@ func pinSentence(p *place.Pin, lowerBound bool) string {
 }
 
 // splitSentence returns the message on members that run in several domains of layer but must share one, and on which to delete.
-func splitSentence(locations []place.RunningIn, layer string) string {
+func splitSentence(locations []cause.RunningIn, layer string) string {
 	var domains, outside []string
 	for i, d := range locations {
 		if i < maxDomains {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cause"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
@@ -41,7 +42,7 @@ func TestSentence(t *testing.T) {
 		{
 			"The members must share one BlockLayer domain, but run in s1/b1 (g-0, g-1, g-2 and 1 more), s1/b2 (g-4). " +
 				"Delete the members outside of s1/b1 (g-4), so that they are recreated there; more nodes do not help.",
-			place.Shortage{Plan: block, SplitOver: []place.RunningIn{{DomainPath: "s1/b1", Members: []string{"g-0", "g-1", "g-2", "g-3"}}, {DomainPath: "s1/b2", Members: []string{"g-4"}}}},
+			place.Shortage{Plan: block, SplitOver: []cause.RunningIn{{DomainPath: "s1/b1", Members: []string{"g-0", "g-1", "g-2", "g-3"}}, {DomainPath: "s1/b2", Members: []string{"g-4"}}}},
 		},
 		{
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 members that would fit now (in the whole cluster, 1 node lacks " +
@@ -173,17 +174,17 @@ func TestSentence(t *testing.T) {
 		{
 			"a-1 and a-2 run in spine-2/block-4, which has no room; the gang moves only as a whole: its other members must run in the " +
 				"same domain. Free up capacity for 1 member in spine-2/block-4, or delete all pods of the gang so that they start elsewhere.",
-			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a-1", "a-2"}, DomainPath: "spine-2/block-4", Want: 1}},
+			place.Shortage{Plan: block, Pin: &cause.Pin{Members: []string{"a-1", "a-2"}, DomainPath: "spine-2/block-4", Want: 1}},
 		},
 		{
 			"a, b, c and 2 more run in s, which has no room; the gang moves only as a whole: its other members must run in the same " +
 				"domain. Free up capacity for 4 members in s (1 now), or delete all pods of the gang so that they start elsewhere.",
-			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a", "b", "c", "d", "e"}, DomainPath: "s", Want: 4, Capacity: 1}},
+			place.Shortage{Plan: block, Pin: &cause.Pin{Members: []string{"a", "b", "c", "d", "e"}, DomainPath: "s", Want: 4, Capacity: 1}},
 		},
 		{
 			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free up " +
 				"capacity for 3 members in one BlockLayer domain of s (2 now), or delete all pods of the gang so that they start elsewhere.",
-			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 2, Layer: "BlockLayer"}},
+			place.Shortage{Plan: block, Pin: &cause.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 2, Layer: "BlockLayer"}},
 		},
 		{
 			"Needs 9 in the cluster; the cluster has capacity for 8 members, even when empty. Add nodes, or use fewer or smaller members.",
@@ -232,7 +233,7 @@ func TestSentence(t *testing.T) {
 				"capacity for 3 members in s (at least 2 now), or delete all pods of the gang so that they start elsewhere.",
 			place.Shortage{
 				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "s", Slots: 2}}, Dependent: true, LowerBounds: true},
-				Pin:  &place.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 2},
+				Pin:  &cause.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 2},
 			},
 		},
 		{ // the one gang that needs nodes is the subject
@@ -267,7 +268,7 @@ func TestSentence(t *testing.T) {
 		{ // each fits by itself, and not all of them
 			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free up " +
 				"more capacity in s, or delete all pods of the gang so that they start elsewhere.",
-			place.Shortage{Plan: block, Pin: &place.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 5}},
+			place.Shortage{Plan: block, Pin: &cause.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 5}},
 		},
 	} {
 		require.Equal(t, test.says, Sentence(test.of))

@@ -27,6 +27,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/kube/watch"
 )
 
 // TestReport: what is served, denied and not needed, and what gangs there are.
@@ -65,7 +66,7 @@ func TestReport(t *testing.T) {
 	served := func(r schema.GroupVersionResource) (bool, error) {
 		switch {
 		case r.Group == "jobset.x-k8s.io":
-			return false, fmt.Errorf("%w: apply manifests/rbac/sources/jobset.yaml", cache.ErrNoPermission)
+			return false, fmt.Errorf("%w: apply manifests/rbac/sources/jobset.yaml", watch.ErrNoPermission)
 		case r.Group == "scheduling.k8s.io":
 			return r.Version == "v1alpha2", nil // an older cluster's
 		}

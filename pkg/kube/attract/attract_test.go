@@ -1,4 +1,4 @@
-package place
+package attract
 
 import (
 	"fmt"
@@ -125,5 +125,5 @@ func TestAttracting(t *testing.T) {
 		selecting(func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologySelector] = "other" }),
 		selecting(func(p *v1.Pod) { p.Annotations = nil }),
 	)
-	require.EqualValues(t, 3, Attracting(node, "ring"))
+	require.EqualValues(t, 3, Pods(node, "ring"))
 }

@@ -1,4 +1,4 @@
-package place
+package cause
 
 import (
 	"cmp"
@@ -31,21 +31,21 @@ func (a Separation) Helps() string {
 	return remedy
 }
 
-// separations returns why need members cannot start: each needs a separate domain, and there are too few. Free capacity does not matter.
-// If empty is not nil, nodes that take no member even without pods (in the attempt empty) are not counted.
-func (a *Attempt) separations(need int, empty *Attempt) (out []Separation) {
-	pending := a.Group.Pending
-	out = a.separationsIn(a.All.Must, pending, len(pending)-need, empty)
-	for _, set := range a.Sets {
-		if set.Must <= a.All.Must || a.Group.Choice.Any() {
+// Separations returns why need members cannot start: each needs a separate domain, and there are too few. Free capacity does not matter.
+// A node for which takes returns false is not counted; takes may be nil.
+func (s Search) Separations(need int, takes func(node int) bool) (out []Separation) {
+	pending := s.Group.Pending
+	out = s.separationsIn(s.All.Must, pending, len(pending)-need, takes)
+	for _, set := range s.Sets {
+		if set.Must <= s.All.Must || s.Group.Choice.Any() {
 			continue // such gangs may stay out of the plan
 		}
-		refs, spare := a.refs(set.Gangs), 0
+		refs, spare := s.refs(set.Gangs), 0
 		members := slices.DeleteFunc(slices.Clone(pending), func(m gang.Member) bool { return !slices.Contains(refs, m.Gang) })
 		for _, g := range set.Gangs {
-			spare -= a.Group.Gangs[g].Need
+			spare -= s.Group.Gangs[g].Need
 		}
-		out = append(out, a.separationsIn(set.Must, members, spare+len(members), empty)...)
+		out = append(out, s.separationsIn(set.Must, members, spare+len(members), takes)...)
 	}
 	slices.SortFunc(out, func(a, b Separation) int {
 		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Layer, b.Layer), cmp.Compare(b.Need-b.Have, a.Need-a.Have))
@@ -54,17 +54,17 @@ func (a *Attempt) separations(need int, empty *Attempt) (out []Separation) {
 }
 
 // separationsIn returns the separations of members that gather in one domain of layer. A plan need not include spare of them.
-func (a *Attempt) separationsIn(layer int, members []gang.Member, spare int, empty *Attempt) (out []Separation) {
+func (s Search) separationsIn(layer int, members []gang.Member, spare int, takes func(node int) bool) (out []Separation) {
 	count := map[convert.Repulsion]int{}
 	for _, m := range members {
-		for _, reason := range convert.ApartOf(a.Group.Pods[m.Pod]) {
+		for _, reason := range convert.ApartOf(s.Group.Pods[m.Pod]) {
 			count[reason]++
 		}
 	}
 	for reason, n := range count {
-		separation := Separation{Repulsion: reason, Need: n - spare, Have: a.mostDomains(reason.Key, layer, empty)}
+		separation := Separation{Repulsion: reason, Need: n - spare, Have: s.mostDomains(reason.Key, layer, takes)}
 		if layer > 0 {
-			separation.Layer = a.Net.Tree.LayerNames()[layer]
+			separation.Layer = s.Tree.LayerNames()[layer]
 		}
 		if separation.Have > 0 && separation.Have < separation.Need {
 			out = append(out, separation)
@@ -73,14 +73,13 @@ func (a *Attempt) separationsIn(layer int, members []gang.Member, spare int, emp
 	return out
 }
 
-// mostDomains returns how many distinct values the node label key has in the domain of layer that has the most. For empty see separations.
-func (a *Attempt) mostDomains(key string, layer int, empty *Attempt) (most int) {
-	tree := a.Net.Tree
+// mostDomains returns how many distinct values the node label key has in the domain of layer that has the most.
+func (s Search) mostDomains(key string, layer int, takes func(node int) bool) (most int) {
+	tree := s.Tree
 	values := map[topology.ID]map[string]bool{}
-	for i, node := range a.Nodes {
+	for i, node := range s.Nodes {
 		d := tree.Ancestor(tree.Node(i), layer)
-		takesKind := func(k kind) bool { return k.slots[i] > 0 }
-		if node == nil || layer > 0 && !tree.Named(d) || empty != nil && !slices.ContainsFunc(empty.kinds, takesKind) {
+		if node == nil || layer > 0 && !tree.Named(d) || takes != nil && !takes(i) {
 			continue
 		}
 		value, ok := node.Node().Labels[key]

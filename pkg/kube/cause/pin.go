@@ -1,15 +1,36 @@
-package place
+// Package cause says why a group has no plan where more free capacity does not help: where its running members are, and how many separate
+// domains its members need.
+//
+//	pin.go         running members in a domain that is too small, or in several domains
+//	separation.go  members that each need a separate domain
+//
+// It computes values from values, without locks, clocks or snapshots of its own. It must not know what nodes lack, or the words for users
+// beyond the remedy of a Separation. Invariant: it changes neither the group nor the nodes.
+package cause
 
 import (
 	"cmp"
 	"slices"
 
+	fwk "k8s.io/kube-scheduler/framework"
+
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/group"
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
+
+// Search is what a plan was searched for: a group and its topology constraints, in a tree.
+type Search struct {
+	Group *group.Group
+	Tree  *topology.Tree
+	Nodes []fwk.NodeInfo // by node index; nil if missing or excluded
+	All   plan.Gather
+	Sets  []mixed.Set
+}
 
 // Pin describes running members in a domain that lacks capacity for the pending members that must join them there.
 // The constraint may be of the group, of some of its gangs, or of a part of a gang.
@@ -28,16 +49,16 @@ type RunningIn struct {
 	Members    []string // names, sorted
 }
 
-// splitOver returns the domains in which members run although all members must share one domain. The first one is the one to keep: it has
+// SplitOver returns the domains in which members run although all members must share one domain. The first one is the one to keep: it has
 // the most running members, or among equals the most capacity. Domains without a name are left out.
-func (a *Attempt) splitOver(r *plan.Refusal) (all []RunningIn) {
-	tree := a.Net.Tree
+func (s Search) SplitOver(r *plan.Refusal) (all []RunningIn) {
+	tree := s.Tree
 	layer, ok := tree.LayerIndex(r.Layer)
 	if !ok {
 		return nil
 	}
 	members := map[string][]string{}
-	for _, m := range a.Group.Bound {
+	for _, m := range s.Group.Bound {
 		if i, ok := tree.NodeIndex(m.Node); ok {
 			_, name := convert.SplitKey(m.Pod)
 			path := tree.Path(tree.Ancestor(tree.Node(i), layer))
@@ -63,17 +84,17 @@ func (a *Attempt) splitOver(r *plan.Refusal) (all []RunningIn) {
 	return all
 }
 
-// pin returns the running members whose domain lacks capacity for the pending ones; nil if that is not the cause of the refusal.
-func (a *Attempt) pin(r *plan.Refusal) *Pin {
+// Pin returns the running members whose domain lacks capacity for the pending ones; nil if that is not the cause of the refusal.
+func (s Search) Pin(r *plan.Refusal) *Pin {
 	for _, t := range r.TooLarge {
-		if layer, ok := a.Net.Tree.LayerIndex(t.Layer); ok && t.JoinsRunning && !a.optional(r, t.Gangs) {
-			return a.pinAt(layer, a.refs(t.Gangs), Pin{Want: t.Want, Capacity: t.Best.Slots})
+		if layer, ok := s.Tree.LayerIndex(t.Layer); ok && t.JoinsRunning && !s.optional(r, t.Gangs) {
+			return s.pinAt(layer, s.refs(t.Gangs), Pin{Want: t.Want, Capacity: t.Best.Slots})
 		}
 	}
-	if a.All.Must == 0 {
+	if s.All.Must == 0 {
 		return nil
 	}
-	p := a.pinAt(a.All.Must, nil, Pin{Want: r.Want})
+	p := s.pinAt(s.All.Must, nil, Pin{Want: r.Want})
 	if p == nil {
 		return nil
 	}
@@ -83,7 +104,7 @@ func (a *Attempt) pin(r *plan.Refusal) *Pin {
 		}
 	}
 	for _, t := range r.TooLarge {
-		if !t.JoinsRunning && !a.optional(r, t.Gangs) {
+		if !t.JoinsRunning && !s.optional(r, t.Gangs) {
 			p.Layer = t.Layer
 			p.Want = t.Want
 			p.Capacity = t.Best.Slots
@@ -93,28 +114,28 @@ func (a *Attempt) pin(r *plan.Refusal) *Pin {
 	return p
 }
 
-// optional returns whether the group could start with other gangs instead of these, which are indexes of a.Group.Gangs.
-func (a *Attempt) optional(r *plan.Refusal, gangs []int) bool {
+// optional returns whether the group could start with other gangs instead of these, which are indexes of s.Group.Gangs.
+func (s Search) optional(r *plan.Refusal, gangs []int) bool {
 	if r.Optional == nil || r.Optional.Of <= r.Optional.Least {
 		return false
 	}
-	c := a.Group.Choice
+	c := s.Group.Choice
 	return c.Any() && slices.ContainsFunc(gangs, func(g int) bool { return c.Gangs[g].Open })
 }
 
 // refs returns the gangs with the given indexes.
-func (a *Attempt) refs(gangs []int) (out []gang.Ref) {
+func (s Search) refs(gangs []int) (out []gang.Ref) {
 	for _, g := range gangs {
-		out = append(out, a.Group.Gangs[g].Ref)
+		out = append(out, s.Group.Gangs[g].Ref)
 	}
 	return out
 }
 
 // pinAt returns p with the running members of gangs (nil is all) and their domain of the layer; nil if none runs or it has no name.
-func (a *Attempt) pinAt(layer int, gangs []gang.Ref, p Pin) *Pin {
-	tree := a.Net.Tree
+func (s Search) pinAt(layer int, gangs []gang.Ref, p Pin) *Pin {
+	tree := s.Tree
 	p.DomainLayer = layer
-	for _, m := range a.Group.Bound {
+	for _, m := range s.Group.Bound {
 		if i, ok := tree.NodeIndex(m.Node); ok && (gangs == nil || slices.Contains(gangs, m.Gang)) {
 			_, name := convert.SplitKey(m.Pod)
 			p.Members, p.DomainPath = append(p.Members, name), tree.Path(tree.Ancestor(tree.Node(i), layer))
@@ -126,22 +147,22 @@ func (a *Attempt) pinAt(layer int, gangs []gang.Ref, p Pin) *Pin {
 	return &p
 }
 
-// dependsOnBound returns whether running members of the group restrict where or how many pending members may start.
+// DependsOnBound returns whether running members of the group restrict where or how many pending members may start.
 // Then there might be a plan if the running members terminated, too.
-func (a *Attempt) dependsOnBound() bool {
-	g := a.Group
+func (s Search) DependsOnBound() bool {
+	g := s.Group
 	switch {
 	case len(g.Bound) == 0:
 		return false
-	case binds(a.All):
+	case binds(s.All):
 		return true
 	}
 	both := func(gangs []gang.Ref) bool {
 		inGangs := func(m gang.Member) bool { return slices.Contains(gangs, m.Gang) }
 		return slices.ContainsFunc(g.Bound, inGangs) && slices.ContainsFunc(g.Pending, inGangs)
 	}
-	for _, s := range a.Sets {
-		if binds(s.Gather) && both(a.refs(s.Gangs)) {
+	for _, set := range s.Sets {
+		if binds(set.Gather) && both(s.refs(set.Gangs)) {
 			return true
 		}
 	}
@@ -150,4 +171,4 @@ func (a *Attempt) dependsOnBound() bool {
 }
 
 // binds returns whether members already placed restrict the domains of the others.
-func binds(g plan.Gather) bool { return g.Must > 0 || maxMultiple(g) > 1 }
+func binds(g plan.Gather) bool { return g.Must > 0 || g.MaxMultiple() > 1 }
