@@ -16,6 +16,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
+// successor is a stand-in for the pod that a controller creates after the eviction of another one. The gang book reserves its node for the
+// group.
+type successor struct {
+	standIn *v1.Pod
+	group   gang.Ref
+}
+
 // assignedPod returns the member with that key, or the stand-in of a member not yet created; nil if there is none. c.mu is locked.
 func (c *Cache) assignedPod(key string) *v1.Pod {
 	if p := c.pods[key]; p != nil {

@@ -13,13 +13,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// successor is a stand-in for the pod that a controller creates after the eviction of another one. The gang book reserves its node for the
-// group.
-type successor struct {
-	standIn *v1.Pod
-	group   gang.Ref
-}
-
 // ReserveSuccessors reserves nodes for the successors of running pods that are evicted after that, for RepairTimeout: of all members of a
 // group, or of a pod without a gang. restarted has their stand-ins, places their nodes. It returns false if the nodes are not reserved.
 func (c *Cache) ReserveSuccessors(restarted *Group, places []gang.Assignment) bool {

@@ -462,7 +462,8 @@ func (d *Declaration) readGather(defaults Defaults) {
 
 // Same says whether d and e have the same effect on scheduling: notes and origins may differ. nil equals no declaration.
 func (d *Declaration) Same(e *Declaration) bool {
-	if d == nil || e == nil || d.Moves != e.Moves || d.Evictable != e.Evictable || !SameGather(d.Gather, e.Gather) || !slices.Equal(d.Group, e.Group) ||
+	if d == nil || e == nil || d.Moves != e.Moves || d.Evictable != e.Evictable ||
+		!SameGather(d.Gather, e.Gather) || !slices.Equal(d.Group, e.Group) ||
 		!reflect.DeepEqual(d.SubGroups, e.SubGroups) || !maps.Equal(d.Tasks, e.Tasks) || !reflect.DeepEqual(d.Branches, e.Branches) {
 		return false
 	}
