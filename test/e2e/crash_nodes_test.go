@@ -10,6 +10,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 )
 
 // In some rounds a running gang loses a node, around the moment at which the scheduler is killed. Its members there are recreated, as
@@ -56,6 +59,7 @@ func (c *crashes) lose() {
 		}
 	}
 	c.await("members that run", func() string { return c.ledger.begins(names(members)) })
+	c.await("the condition Started of "+j.name, func() string { return c.unstarted(j) }) // else a restart forgets that they have run
 	gone := func() {
 		c.ledger.note(fmt.Sprintf("== node %s is lost under %v", node, lost))
 		c.deleteNode(node)
@@ -107,6 +111,21 @@ func (c *crashes) lose() {
 			return "it is not complete"
 		})
 	}
+}
+
+// unstarted names a PodGroup of a job that lacks the condition Started; "" if all have it.
+func (c *crashes) unstarted(j *job) string {
+	for _, t := range j.teams {
+		u, err := c.shared.dynamic.Resource(sigs.PodGroups).Namespace(metav1.NamespaceDefault).Get(c.t.Context(), t.name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+		if !slices.ContainsFunc(conditions, func(c any) bool { m, _ := c.(map[string]any); return m["type"] == "Started" }) {
+			return t.name
+		}
+	}
+	return ""
 }
 
 // vacate has pods go, each of which may be replaced by a member.

@@ -59,7 +59,7 @@ func TestCrashes(t *testing.T) {
 	// About half of what is met in 200 rounds.
 	for what, least := range map[string]int{
 		"killed while victims leave": 20, "killed while a gang is bound in part": 4, "killed with nominations": 40, "gangs evicted for": 80,
-		"a gang waits in the end": 60, "members replaced": 15, "nodes lost": 15, "holds that a rival respects": 3,
+		"a gang waits in the end": 60, "members replaced": 15, "nodes lost": 15, "holds that a rival respects": 5,
 		"killed with devices written ahead": 10, "gangs with devices": 100,
 	} {
 		least = least * rounds / 200
