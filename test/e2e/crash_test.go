@@ -29,8 +29,9 @@ const (
 // terminate, and starts it again. In the end no gang is bound in part, each gang with MustGather is in one spine, and no
 // nomination is left behind. Each eviction gave its node to a gang, and nothing waits beside free capacity. In some
 // rounds a member of a running gang is replaced while no scheduler runs (cases 45 and 46): it starts. In others a running
-// gang loses a node around the kill, and is complete again if its domain has the capacity. Some gangs have devices, by claims that are made from templates, that members share, or that are met only if all are requested at
-// once. No device is given twice, and none is allocated for a pod that does not run.
+// gang loses a node around the kill, and is complete again if its domain has the capacity. Some gangs have devices, by
+// claims that are made from templates, that members share, or that are met only if all are requested at once. No device
+// is given twice, and none is allocated for a pod that does not run.
 func TestCrashes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")

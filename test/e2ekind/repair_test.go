@@ -41,7 +41,8 @@ const (
 // losesNodes starts a gang with a member on each of the given nodes, stops the lost ones, and has their members recreated. A rival of the
 // same priority requests cpu after the loss.
 func (w *world) losesNodes(g gang, cpu, stays string, lost []string) {
-	const gather = `annotations: {gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'}`
+	const gather = "annotations: {gang.scheduling.koordinator.sh/network-topology-spec: " +
+		`'{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'}`
 	const meta = "namespace: default}\nspec: {minMember"
 	objects := strings.Replace(g.objects(), meta, "namespace: default, "+gather+"}\nspec: {minMember", 1)
 	pods := g.pods()
