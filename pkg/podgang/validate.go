@@ -232,6 +232,10 @@ func ValidatePodGroup(pg, old *unstructured.Unstructured, topology Topology) Ver
 		_, err := scheduling.ParseRepair(value)
 		addError(scheduling.AnnotationRepair, err)
 	}
+	if value, ok := annotations[scheduling.AnnotationBackfill]; ok {
+		_, err := scheduling.ParseBackfill(value)
+		addError(scheduling.AnnotationBackfill, err)
+	}
 	if value, ok := annotations[scheduling.AnnotationTopologySpec]; ok {
 		spec, err := scheduling.ParseGatherSpec(value)
 		addError(scheduling.AnnotationTopologySpec, err)

@@ -29,7 +29,7 @@ Each reason that Muster writes, with its meaning, its cause and its remedy. This
 Messages beside the reasons are in [Messages A to Z](../troubleshooting/messages.md). Names of reasons stay the same between versions.
 
 A gang's state in ` + "`musterctl queue` and `musterctl explain`" + ` is the reason of its condition ` + "`Scheduled`" + `, except for two states. ` + "`Starts`" + ` and ` + "`Evicts`" + `
-say what would happen now to a gang whose condition has another reason. For a running gang that has lost members, the state is the reason of its condition ` + "`Repairing`" + `.
+say what would happen now to a gang whose condition has another reason. A running gang that has lost members shows the reason of its condition ` + "`Repairing`" + `, unless Muster would start members or evict pods for it now.
 `
 
 // reasonChapters returns the content of reasons.yaml.

@@ -60,7 +60,7 @@ type Args struct {
 	StarvationTimeout time.Duration
 	// RepairTimeout is how long free capacity is held for the missing members of an incomplete gang. 0 means that none is held.
 	RepairTimeout time.Duration
-	// RepairSwap: a smaller gang of equal priority that fits elsewhere makes way for the replacement of a lost member.
+	// RepairSwap: a smaller gang, or a pod without a gang, of equal priority that fits elsewhere makes way for the replacement of a lost member.
 	RepairSwap bool
 	// RepairPolicy is the repair policy of gangs without one.
 	RepairPolicy scheduling.RepairPolicy

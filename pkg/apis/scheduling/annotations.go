@@ -51,6 +51,14 @@ func ParseRepair(value string) (RepairPolicy, error) {
 	return oneOf(AnnotationRepair, value, RepairPolicies()...)
 }
 
+// BackfillEvictable is the only value of AnnotationBackfill.
+const BackfillEvictable = "Evictable"
+
+// ParseBackfill parses the value of AnnotationBackfill.
+func ParseBackfill(value string) (string, error) {
+	return oneOf(AnnotationBackfill, value, BackfillEvictable)
+}
+
 // ParseMode parses the value of AnnotationMode.
 func ParseMode(value string) (Mode, error) {
 	return oneOf(AnnotationMode, value, ModeStrict, ModeNonStrict)

@@ -41,6 +41,8 @@ const (
 	AnnotationGroups = "gang.scheduling.koordinator.sh/groups"
 	// AnnotationRepair says what happens if the domain of a running gang cannot replace a lost member. See ParseRepair.
 	AnnotationRepair = "muster.sh/repair"
+	// AnnotationBackfill says that pods use spare nodes, and are evicted first for the repair of a gang. See ParseBackfill.
+	AnnotationBackfill = "muster.sh/backfill"
 	// AnnotationTopologySpec is the topology constraint. See ParseGatherSpec.
 	AnnotationTopologySpec = "gang.scheduling.koordinator.sh/network-topology-spec"
 )

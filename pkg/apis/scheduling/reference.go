@@ -217,6 +217,12 @@ func chapters() []Chapter {
 					Default: "none", Example: "model-a",
 				},
 				{
+					Name: AnnotationBackfill, On: onBoth,
+					Meaning: "`Evictable`: the pods use the nodes that the argument `spares` keeps unused. For the repair of a gang they are evicted " +
+						"before other pods, whatever their priority",
+					Default: "the pods are as others", Example: "Evictable", Check: check(ParseBackfill),
+				},
+				{
 					Name: LabelDisablePreemptible, Label: true, On: onPod, Meaning: "`true`: the pod is never a victim",
 					Legal: "`true`; other values have no effect", Default: "may be a victim", Example: "true",
 				},

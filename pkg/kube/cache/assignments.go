@@ -59,9 +59,10 @@ func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 }
 
 // outranks returns whether pod must respect the assignment of p: p has at least its priority, or p is a stand-in for a missing member of a
-// gang whose members pod could not evict. c.mu is locked.
+// gang whose members pod could not evict: labels protect them, or pod never preempts. c.mu is locked.
 func (c *Cache) outranks(p, pod *v1.Pod) bool {
-	return c.Priority(p) >= c.Priority(pod) || c.lost[convert.PodKey(p)] != nil && convert.Protected(p)
+	return c.Priority(p) >= c.Priority(pod) ||
+		c.lost[convert.PodKey(p)] != nil && (convert.Protected(p) || convert.NeverPreempts(pod))
 }
 
 // ReservedAfter returns whether both pods have equal priority and pod's reservation was made after other's assignment. Then other need not

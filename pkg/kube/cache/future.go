@@ -185,6 +185,24 @@ func (c *Cache) addLost(r *record, standIn *v1.Pod) {
 	c.lost[key] = standIn
 }
 
+// returnLost has the stand-in of the lost member that a new member replaces removed first: that of its name, else one that Filters treat
+// alike, else the first one. c.mu is locked.
+func (c *Cache) returnLost(r *record, member *v1.Pod) {
+	if len(r.Lost) < 2 {
+		return
+	}
+	same := group.Lost(member, "")
+	template := convert.Template(same)
+	i := slices.IndexFunc(r.Lost, func(p *v1.Pod) bool { return p.Name == same.Name })
+	if i < 0 {
+		i = slices.IndexFunc(r.Lost, func(p *v1.Pod) bool { return convert.Template(p) == template })
+	}
+	if i > 0 {
+		returned := r.Lost[i]
+		r.Lost = slices.Insert(slices.Delete(r.Lost, i, i+1), 0, returned)
+	}
+}
+
 // keepLost keeps the latest n stand-ins for lost members of a gang. c.mu is locked.
 func (c *Cache) keepLost(r *record, n int) {
 	for len(r.Lost) > n {

@@ -224,6 +224,9 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	if pod.DeletionTimestamp != nil {
 		c.noteRecreated(r, pod)
 	}
+	if old == nil && pod.Spec.NodeName == "" {
+		c.returnLost(r, pod)
+	}
 	effects = append(effects, c.handleLeader(r, pod, moved)...)
 	effects = append(effects, c.applyPod(pod, ref)...)
 	if convert.Terminating(pod) && !c.isReady(pod.Spec.NodeName) {

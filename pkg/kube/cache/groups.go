@@ -3,6 +3,7 @@ package cache
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/group"
@@ -91,6 +92,15 @@ func (c *Cache) group(key gang.Ref) (*Group, gang.Obstacle) {
 		tree = net.Tree
 	}
 	return group.New(*g, records, tree)
+}
+
+// Evictable returns whether a pod, or its gang, declares that it is evicted first for the repair of another gang.
+func (c *Cache) Evictable(pod *v1.Pod) bool {
+	ref := source.GangOf(pod)
+	if ref.IsZero() {
+		return pod.Annotations[scheduling.AnnotationBackfill] == scheduling.BackfillEvictable
+	}
+	return read(c, func() bool { r := c.gangs[ref]; return r != nil && r.Declared != nil && r.Declared.Evictable })
 }
 
 func unknown(ref gang.Ref) gang.Obstacle {

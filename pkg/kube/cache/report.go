@@ -161,7 +161,7 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	out.TooSmall, out.JobPods = c.jobsBelowMin(r, out.State)
 	out.Owners = slices.SortedFunc(maps.Keys(owners), topology.CompareNames)
 	if out.Repair.Missing > 0 && len(bound) > 0 {
-		out.RepairDomain = repairDomain(tree, r.Gather(), bound[0])
+		out.RepairDomain = repairDomain(tree, r.Gather(), slices.Min(bound))
 	}
 	if out.Bound+out.Done < out.Min {
 		out.Stuck = c.stuckMembers(r)

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/reasons"
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -75,6 +76,11 @@ func strayKeys(pod *v1.Pod) []Note {
 	notes := unknownKeys(pod)
 	if message := source.KeysWithoutGang(pod); message != "" {
 		notes = append(notes, Note{About: pod, Warning: true, Reason: reasons.InvalidAnnotation, Message: message})
+	}
+	if value, ok := pod.Annotations[scheduling.AnnotationBackfill]; ok {
+		if _, err := scheduling.ParseBackfill(value); err != nil {
+			notes = append(notes, Note{About: pod, Warning: true, Reason: reasons.InvalidAnnotation, Message: err.Error() + "; it has no effect"})
+		}
 	}
 	return notes
 }

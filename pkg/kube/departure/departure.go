@@ -80,6 +80,7 @@ type Bundles struct {
 	// them, too: the other one might spare them, and a bundle must be evicted whole.
 	Additional []*v1.Pod
 
+	whole    map[gang.Ref]gang.Ref // the gangs and sub-groups that are evicted whole, and the bundle of each
 	victims  *Victims              // its lock guards the following fields
 	marks    map[types.UID]*v1.Pod // marked pods, with the condition
 	unclear  map[types.UID]bool    // pods that may have been deleted although the request failed
@@ -99,7 +100,7 @@ func (p *Evictor) Single() *Bundles {
 func (p *Evictor) BundlesOf(victims []*v1.Pod) *Bundles {
 	b := p.Single()
 	found := eligible.BundlesOf(p.Cache, victims)
-	b.BundleOf = found.Of
+	b.BundleOf, b.whole = found.Of, found.Gangs
 	for _, ref := range eligible.SortedRefs(found.Gangs) {
 		terminating := p.Cache.Terminating(ref.Whole())
 		if ref != ref.Whole() {
@@ -357,10 +358,25 @@ func (d *Eviction) run(ctx context.Context, remaining []*v1.Pod, h hooks) {
 		if !h.afterRound(r, remaining, pause) || len(remaining) == 0 || !d.wait(pause) {
 			return
 		}
-		if remaining = h.stillNeeded(remaining); len(remaining) == 0 {
+		remaining = h.stillNeeded(remaining)
+		if d.outgrown(remaining) {
+			remaining = d.onlyBroken(remaining)
+		}
+		if len(remaining) == 0 {
 			return
 		}
 	}
+}
+
+// outgrown returns whether the eviction of the victims now requires that more gangs are evicted whole than when they were chosen: other
+// members have terminated meanwhile.
+func (d *Eviction) outgrown(victims []*v1.Pod) bool {
+	for ref := range eligible.BundlesOf(d.Cache, victims).Gangs {
+		if _, known := d.bundles.whole[ref]; !known {
+			return true
+		}
+	}
+	return false
 }
 
 // onlyBroken returns the victims of broken bundles, and spares the others.

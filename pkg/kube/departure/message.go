@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-scheduler/muster/pkg/apis/reasons"
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -32,6 +34,7 @@ const (
 	byQuota       = ": its quota reclaims what the quota of this pod borrows"
 	byDelay       = "evicted because "
 	byMove        = ": nodes in another domain are reserved for the whole gang"
+	byBackfill    = ", as the pod declares with " + scheduling.AnnotationBackfill + ": " + scheduling.BackfillEvictable
 	bySwap        = ": nodes elsewhere are reserved for the pod that replaces this one"
 )
 
@@ -45,6 +48,8 @@ func reasonFor(by preemptor, victim *v1.Pod) string {
 		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byMove)
 	case by.swap:
 		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, bySwap)
+	case by.priority(victim) >= by.Priority() && by.cache != nil && by.cache.Evictable(victim):
+		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byBackfill)
 	case by.priority(victim) >= by.Priority():
 		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byQuota)
 	}
@@ -60,10 +65,10 @@ func conditionMessage(pod *v1.Pod) string {
 }
 
 // evictedByEqual returns whether a pod's condition says that it is evicted whatever the priorities: another quota reclaims what its quota
-// borrows, or it starts elsewhere.
+// borrows, it starts elsewhere, or it declares that it may be evicted for repairs.
 func evictedByEqual(pod *v1.Pod) bool {
 	message := conditionMessage(pod)
-	return strings.HasSuffix(message, byQuota) || strings.HasSuffix(message, bySwap)
+	return slices.ContainsFunc([]string{byQuota, bySwap, byBackfill}, func(why string) bool { return strings.HasSuffix(message, why) })
 }
 
 // revocationReason returns from a pod's condition why it was evicted from an overdue quota; "" if it was not evicted for that.

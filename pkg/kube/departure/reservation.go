@@ -200,7 +200,8 @@ func (r *reservation) quotasAllow(remaining []*v1.Pod) bool {
 	}
 	search.OwnFirst()
 	search.BelowMin(math.MaxUint64)
-	return search.Check(slices.DeleteFunc(slices.Clone(remaining), r.Terminates)) == quota.Admitted
+	ignored := func(pod *v1.Pod) bool { return r.Terminates(pod) || r.Cache.Evictable(pod) }
+	return search.Check(slices.DeleteFunc(slices.Clone(remaining), ignored)) == quota.Admitted
 }
 
 // wake has the scheduler retry the representative.

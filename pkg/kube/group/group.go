@@ -65,6 +65,8 @@ type Group struct {
 	Alone bool
 	// Moves says that the gang declares, or the configuration, that it moves to another domain if it cannot be repaired in its own.
 	Moves bool
+	// Evictable says that all gangs declare that their members are evicted first for the repair of another gang.
+	Evictable bool
 }
 
 // aloneSource is the source in the group key of a pod without a gang. No integration has this name.
@@ -172,7 +174,7 @@ func (g *Group) add(r *Record, missing int) {
 	g.Future = append(g.Future, members...)
 	switch {
 	case r.Declared == nil:
-	case missing > 0 && r.Declared.Total+len(r.Declared.Resources) == 0:
+	case missing > 0:
 	case r.Declared.Total > 0:
 		g.LeaderFirst = append(g.LeaderFirst, r.Ref)
 	case len(members) > 0:
@@ -186,6 +188,7 @@ func (g *Group) add(r *Record, missing int) {
 func New(g gang.Group, records []*Record, tree *topology.Tree) (*Group, gang.Obstacle) {
 	out := &Group{Group: g, Pods: map[string]*v1.Pod{}}
 	out.Moves = !slices.ContainsFunc(records, func(r *Record) bool { return r.Declared == nil || !r.Declared.Moves })
+	out.Evictable = !slices.ContainsFunc(records, func(r *Record) bool { return r.Declared == nil || !r.Declared.Evictable })
 	for i, r := range records {
 		maps.Copy(out.Pods, r.Pods)
 		out.add(r, g.Gangs[i].Missing)

@@ -27,7 +27,7 @@ func (r *Record) StandIns(missing int) (members []gang.Member, pods []*v1.Pod) {
 	if r.Declared == nil || len(r.Pods) == 0 {
 		return nil, nil
 	}
-	if r.Declared.Total+len(r.Declared.Resources) == 0 {
+	if missing > 0 || r.Declared.Total+len(r.Declared.Resources) == 0 {
 		for _, pod := range r.Lost[max(0, len(r.Lost)-missing):] {
 			m := r.standInMember(pod)
 			m.Absent = true

@@ -20,7 +20,7 @@ func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 	if err != nil {
 		return Outcome{}, nil, err
 	}
-	found, refusal, err := a.Choose(ctx, nil)
+	found, refusal, err := a.chooseOffFaults(ctx)
 	if err == nil && refusal == nil {
 		found, err = a.respectReservations(ctx, found)
 	}
@@ -36,6 +36,17 @@ func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 		Plan: refusal, Diagnosis: a.withShortages(diagnosis, refusal), Avoided: a.avoided(),
 		Plugins: plugins, Everywhere: everywhere,
 	}, nil
+}
+
+// chooseOffFaults returns a plan that uses no node of a lost member, or if there is none, any plan.
+func (a *Attempt) chooseOffFaults(ctx context.Context) (Outcome, *plan.Refusal, error) {
+	if faults := a.faults(); len(faults) > 0 {
+		found, refusal, err := a.Without(func(i int) bool { return faults[i] }).Choose(ctx, nil)
+		if err != nil || refusal == nil {
+			return found, nil, err
+		}
+	}
+	return a.Choose(ctx, nil)
 }
 
 // Choose returns a plan for the counted members as if the pods in gone, by node index, had terminated; nil is none.

@@ -35,16 +35,23 @@ func (a *Attempt) degraded() func(node int) bool {
 	if by.IsZero() {
 		return nil
 	}
-	faults := map[int]bool{}
-	if len(a.Group.Bound) > 0 {
-		now := a.planner.cache.Clock.Now()
-		for name, at := range a.planner.cache.Faults(a.Group.Key) {
-			if i, ok := a.Net.Tree.NodeIndex(name); ok && now.Sub(at) < by.AvoidAfterFault.Duration {
-				faults[i] = true
-			}
+	faults := a.faults()
+	return func(i int) bool { return a.Nodes[i] != nil && (faults[i] || isDegraded(a.Nodes[i].Node(), by)) }
+}
+
+// faults returns the nodes of lost members that the group avoids, by node index; nil without running members.
+func (a *Attempt) faults() map[int]bool {
+	by := a.planner.Args().Degraded
+	if by.IsZero() || len(a.Group.Bound) == 0 {
+		return nil
+	}
+	faults, now := map[int]bool{}, a.planner.cache.Clock.Now()
+	for name, at := range a.planner.cache.Faults(a.Group.Key) {
+		if i, ok := a.Net.Tree.NodeIndex(name); ok && now.Sub(at) < by.AvoidAfterFault.Duration {
+			faults[i] = true
 		}
 	}
-	return func(i int) bool { return a.Nodes[i] != nil && (faults[i] || isDegraded(a.Nodes[i].Node(), by)) }
+	return faults
 }
 
 // DegradedNodes returns on how many degraded nodes a plan has members.

@@ -14,7 +14,7 @@ import (
 )
 
 // Argument spares: a gang without running members leaves healthy free nodes unused in each domain of a layer. They are excluded from its
-// attempt, for free capacity and for evictions. Gangs with running members use them, and so do pods without a gang.
+// attempt, for free capacity and for evictions. Gangs with running members use them, and so do pods without a gang and Evictable gangs.
 
 // spareReason is the reason of nodes that are left unused, in the form of a Filter's message.
 const spareReason = "node(s) are kept spare by the argument spares"
@@ -23,7 +23,7 @@ const spareReason = "node(s) are kept spare by the argument spares"
 // does so once for each attempt.
 func (a *Attempt) keepSpares() {
 	args := a.planner.Args()
-	if len(args.Spares) == 0 || a.spares != nil || len(a.Group.Bound) > 0 || a.Group.Alone {
+	if len(args.Spares) == 0 || a.spares != nil || len(a.Group.Bound) > 0 || a.Group.Alone || a.Group.Evictable {
 		return
 	}
 	reserved, dependent := slices.Collect(maps.Values(a.Group.Places)), a.Dependent()

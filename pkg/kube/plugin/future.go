@@ -25,6 +25,17 @@ type absentGroup struct {
 
 const unusable = -1
 
+// reserveAbsentOfAll calls ReserveAbsent for all profiles, which share the snapshot: a pod of any profile may take a node.
+func (p *Plugin) reserveAbsentOfAll(ctx context.Context, nodes []fwk.NodeInfo) {
+	if len(p.profiles) == 1 {
+		p.ReserveAbsent(ctx, nodes)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.profiles)) {
+		p.profiles[name].ReserveAbsent(ctx, nodes)
+	}
+}
+
 // ReserveAbsent reserves free nodes for members that do not exist, before any other pod gets a node: for missing members of incomplete
 // gangs, and for members not yet created for which an earlier process had nodes in memory only. It tries a group again when a node that its
 // members may use has changed. nodes are the profile's snapshot; no cycle may run meanwhile, except the one that calls it.

@@ -76,7 +76,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.restoreNominations(ctx)
-	p.ReserveAbsent(ctx, nodes)
+	p.reserveAbsentOfAll(ctx, nodes)
 	if !IsMember(pod) {
 		if p.Cache.Resuming() {
 			p.delayed.Add(convert.PodKey(pod), pod)

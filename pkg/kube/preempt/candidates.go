@@ -89,7 +89,7 @@ func (p *Preemptor) candidates(
 	mayEvict := func(pod *v1.Pod) bool {
 		return eligible.TimeToTerminate(pod, now) <= grace &&
 			(limits.highest == nil || p.Cache.Priority(pod) <= *limits.highest) &&
-			(limits.swap[pod.UID] || limits.swap == nil && rule.Allows(pod))
+			(limits.only[pod.UID] || limits.only == nil && rule.Allows(pod))
 	}
 	gangs := c.listGangs(a.Group.Whole(), c.onNodes(), mayEvict)
 	found, blocks := make([]bool, len(a.Nodes)), make([]bool, len(a.Nodes))

@@ -24,7 +24,10 @@ func (p *Preemptor) Evict(
 	for i, choice := range choices {
 		choices[i] = choice.Existing()
 	}
-	a, found, verdict := p.overChoices(ctx, choices)
+	found := p.findEvictable(ctx, choices[0])
+	if a = choices[0]; found == nil {
+		a, found, verdict = p.overChoices(ctx, choices)
+	}
 	var exchanged *swap
 	var successors gang.Ref
 	if found == nil && (verdict == NoVictims || verdict == NoHelp) {

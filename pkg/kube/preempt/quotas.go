@@ -31,14 +31,14 @@ type victimLimits struct {
 	maxLack quota.Share
 	// onlyOverdue allows only pods of overdue quotas (monitorAllQuotas), whatever their priority.
 	onlyOverdue bool
-	// swap has the only pods that may be victims, whatever their priority and quota; nil is any. See swap.go.
-	swap map[types.UID]bool
+	// only has the pods that may be victims, whatever their priority and quota; nil is any. See swap.go.
+	only map[types.UID]bool
 }
 
 // search returns a new quota check of victims for a group. Pods that terminate within the given time count as gone. It returns nil without
 // quotas, and with limits.onlyOverdue if no quota is overdue.
 func (p *Preemptor) search(group *cache.Group, within time.Duration, limits victimLimits) VictimSearch {
-	if p.Quotas == nil || limits.swap != nil {
+	if p.Quotas == nil || limits.only != nil {
 		return nil
 	}
 	if limits.onlyOverdue {

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -30,7 +31,7 @@ type swap struct {
 const mostSwaps = 16
 
 // findSwap returns a swap for an incomplete gang without a plan, if no pods of lower priority can be evicted for it. It returns nil if none
-// is possible, or if there was one for the same representative.
+// is possible, if there are quotas, or if there was one for the same representative.
 func (p *Preemptor) findSwap(ctx context.Context, a *place.Attempt, representative *v1.Pod) *swap {
 	if a = needed(a); !p.Limits().Swap || a == nil || !p.Incomplete(a.Group) || !a.CapacityKnown() {
 		return nil
@@ -38,13 +39,13 @@ func (p *Preemptor) findSwap(ctx context.Context, a *place.Attempt, representati
 	if earlier, _ := p.swapped.Get(a.Group.Key); earlier == representative.UID {
 		return nil
 	}
-	if quotas := p.search(a.Group, eligible.NoTimeLimit, ignoresMins); quotas != nil && quotas.Short() {
-		return nil // the successors would need the quota that the eviction frees
+	if p.search(a.Group, eligible.NoTimeLimit, ignoresMins) != nil {
+		return nil // quotas may forbid the eviction, and other pods may take the quota that the successors need
 	}
 	smaller := p.smallerGangs(a)
 	for _, restarted := range smaller[:min(len(smaller), mostSwaps)] {
 		pods := restarted.running
-		found, _, _ := p.choose(ctx, a, victimLimits{swap: eligible.UIDs([][]*v1.Pod{pods})})
+		found, _, _ := p.choose(ctx, a, victimLimits{only: eligible.UIDs([][]*v1.Pod{pods})})
 		if found == nil || len(found.gone) < len(pods) {
 			continue
 		}
@@ -59,6 +60,28 @@ func (p *Preemptor) findSwap(ctx context.Context, a *place.Attempt, representati
 		}
 	}
 	return nil
+}
+
+// findEvictable returns the cheapest Evictable victims for the replacements of an incomplete gang, whatever the victims' priority; nil if
+// they do not suffice.
+func (p *Preemptor) findEvictable(ctx context.Context, a *place.Attempt) *solution {
+	if a = needed(a); a == nil || !p.Incomplete(a.Group) || !a.CapacityKnown() || p.forbidden(a) != Evicts {
+		return nil
+	}
+	vetoed, _ := p.Victims.Vetoed(p.Clock.Now())
+	evictable := map[types.UID]bool{}
+	for _, n := range a.JoinableNodes() {
+		for _, info := range n.GetPods() {
+			if pod := info.GetPod(); p.Cache.Evictable(pod) && !convert.Protected(pod) && !vetoed[pod.UID] {
+				evictable[pod.UID] = true
+			}
+		}
+	}
+	if len(evictable) == 0 {
+		return nil
+	}
+	found, _, _ := p.choose(ctx, a, victimLimits{only: evictable})
+	return found
 }
 
 // reserveSwap reserves the nodes for the successors of a swap's victims. It returns false if that is not possible. Then, as after every

@@ -394,7 +394,8 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		!slices.ContainsFunc(last.gone, func(uid types.UID) bool { return w.postponed[uid] }) { // evicted late, for the nodes of an earlier time
 		for _, uid := range last.gone {
 			for _, p := range w.pods {
-				if p.UID == uid && p.DeletionTimestamp != nil && w.s.clock.Since(p.DeletionTimestamp.Time) < 0 {
+				// a victim elsewhere was evicted with its gang, and no member waits for its node
+				if p.UID == uid && last.nodes[p.Spec.NodeName] && p.DeletionTimestamp != nil && w.s.clock.Since(p.DeletionTimestamp.Time) < 0 {
 					return wrong("eviction", "%s evicts %v while %s, which it evicted before, leaves", groupKey(group), names, p.Name)
 				}
 			}

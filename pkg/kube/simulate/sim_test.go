@@ -39,7 +39,7 @@ var leastOften = map[string]int{
 	podsBound: 800, gangsWhole: 280, gangsUnfit: 300, gangEvictions: 40, podEvictions: 25, placesAwaited: 5,
 	restartedMidway: 2, multiplesKept: 6, sameAgain: 5,
 
-	wholeOf(schedulerPluginsAPI): 20, wholeOf(volcanoAPI): 12, wholeOf(nativeAPI): 20, wholeOf(groveAPI): 20,
+	wholeOf(schedulerPluginsAPI): 14, wholeOf(volcanoAPI): 8, wholeOf(nativeAPI): 14, wholeOf(groveAPI): 14,
 	treesWhole: 10, treesJoined: 5, partsWhole: 8,
 	wholeOf(lwsAPI): 3, wholeOf(jobSetAPI): 1, wholeOf(jobAPI): 2, wholeByLabels: 5,
 }

@@ -27,6 +27,7 @@ var (
 	sharedKeys = []string{
 		scheduling.AnnotationTopologySpec, scheduling.AnnotationGroups, scheduling.AnnotationMode,
 		scheduling.AnnotationMatchPolicy, scheduling.AnnotationWaitingTime, scheduling.AnnotationRepair,
+		scheduling.AnnotationBackfill,
 	}
 	memberKeys = []string{scheduling.AnnotationMinAvailable, scheduling.AnnotationTotalNumber}
 	allKeys    = slices.Concat(sharedKeys, memberKeys)
@@ -409,6 +410,11 @@ func (d *Declaration) read(defaults Defaults) {
 			d.Moves = policy == scheduling.RepairMove
 		}
 	}
+	if v, ok := d.Values[scheduling.AnnotationBackfill]; ok {
+		_, err := scheduling.ParseBackfill(v)
+		d.noteDefault(err)
+		d.Evictable = err == nil
+	}
 	d.readGather(defaults)
 	d.readSubGroups(defaults)
 	d.readBranches(defaults)
@@ -456,7 +462,7 @@ func (d *Declaration) readGather(defaults Defaults) {
 
 // Same says whether d and e have the same effect on scheduling: notes and origins may differ. nil equals no declaration.
 func (d *Declaration) Same(e *Declaration) bool {
-	if d == nil || e == nil || d.Moves != e.Moves || !SameGather(d.Gather, e.Gather) || !slices.Equal(d.Group, e.Group) ||
+	if d == nil || e == nil || d.Moves != e.Moves || d.Evictable != e.Evictable || !SameGather(d.Gather, e.Gather) || !slices.Equal(d.Group, e.Group) ||
 		!reflect.DeepEqual(d.SubGroups, e.SubGroups) || !maps.Equal(d.Tasks, e.Tasks) || !reflect.DeepEqual(d.Branches, e.Branches) {
 		return false
 	}

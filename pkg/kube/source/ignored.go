@@ -36,8 +36,10 @@ const (
 var (
 	// ignoredKeys have no effect on a gang by themselves.
 	ignoredKeys = []string{AnnotationKueueSliceSize, annotationKueueTogether}
-	// gangKeys are all annotations that describe a gang.
-	gangKeys = slices.Concat(allKeys, constraintKeys[1:], ignoredKeys, []string{annotationKueueTotal})
+	// gangKeys are all annotations that describe a gang, and have no effect on a pod without one.
+	gangKeys = slices.DeleteFunc(slices.Concat(allKeys, constraintKeys[1:], ignoredKeys, []string{annotationKueueTotal}), func(key string) bool {
+		return key == scheduling.AnnotationBackfill
+	})
 )
 
 // gangKeysIn returns the keys of annotations that describe a gang.

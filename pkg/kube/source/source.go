@@ -239,6 +239,8 @@ type Declaration struct {
 	EvictWhole bool
 	// Moves says that the gang moves to another domain if its own cannot replace a lost member (repair policy Move).
 	Moves bool
+	// Evictable says that the members are evicted first for the repair of another gang (scheduling.AnnotationBackfill).
+	Evictable bool
 	// Priority overrides the priority of all members, and NeverPreempts their preemptionPolicy; nil if each pod's own counts.
 	Priority      *int32
 	NeverPreempts *bool
