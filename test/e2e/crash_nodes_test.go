@@ -10,6 +10,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 )
 
 // In some rounds a running gang loses a node, around the moment at which the scheduler is killed. Its members there are recreated, as
@@ -30,11 +33,18 @@ func (c *crashes) offerPatience() {
 }
 
 // lose kills the scheduler, and deletes a node under a running job before or while no scheduler runs. The node may return. In other rounds
-// a rival of the same priority may come before the members are recreated: it must not get the capacity that is held for them.
+// another node of the domain gets free, and a rival of the same priority comes before the members are recreated: it must not get the
+// capacity that is held for them.
 func (c *crashes) lose() {
 	whole := c.ledger.whole(c.jobs)
 	if len(whole) == 0 {
 		return
+	}
+	early, rival, returns := c.random.IntN(2) == 0, c.random.IntN(2) == 0, false
+	if alike := slices.DeleteFunc(slices.Clone(whole), func(j *job) bool { return !j.alike() || j.size() < 2 }); rival && len(alike) > 0 {
+		whole = alike // see holdsFor
+	} else if !rival {
+		returns = c.random.IntN(2) == 0
 	}
 	j := whole[c.random.IntN(len(whole))]
 	pods := j.pods()
@@ -49,10 +59,7 @@ func (c *crashes) lose() {
 		}
 	}
 	c.await("members that run", func() string { return c.ledger.begins(names(members)) })
-	early, rival, returns := c.random.IntN(2) == 0, c.random.IntN(2) == 0, false
-	if !rival {
-		returns = c.random.IntN(2) == 0
-	}
+	c.await("the condition Started of "+j.name, func() string { return c.unstarted(j) }) // else a restart forgets that they have run
 	gone := func() {
 		c.ledger.note(fmt.Sprintf("== node %s is lost under %v", node, lost))
 		c.deleteNode(node)
@@ -61,6 +68,9 @@ func (c *crashes) lose() {
 		}
 		c.await("the end of the pods of "+node, func() string { return c.ledger.exist(lost) })
 		c.ledger.loseNode(node)
+		if rival { // else no capacity is free for the members
+			c.vacate(c.ledger.ordinaryNear(j))
+		}
 	}
 	recreate := func() {
 		for _, p := range members {
@@ -103,6 +113,29 @@ func (c *crashes) lose() {
 	}
 }
 
+// unstarted names a PodGroup of a job that lacks the condition Started; "" if all have it.
+func (c *crashes) unstarted(j *job) string {
+	for _, t := range j.teams {
+		u, err := c.shared.dynamic.Resource(sigs.PodGroups).Namespace(metav1.NamespaceDefault).Get(c.t.Context(), t.name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+		if !slices.ContainsFunc(conditions, func(c any) bool { m, _ := c.(map[string]any); return m["type"] == "Started" }) {
+			return t.name
+		}
+	}
+	return ""
+}
+
+// vacate has pods go, each of which may be replaced by a member.
+func (c *crashes) vacate(pods []string) {
+	for _, name := range pods {
+		c.vanish(name)
+	}
+	c.await("the end of ordinary pods", func() string { return c.ledger.exist(pods) })
+}
+
 func names(pods []*v1.Pod) (out []string) {
 	for _, p := range pods {
 		out = append(out, p.Name)
@@ -138,6 +171,27 @@ func (l *ledger) nodeOf(pod string) (node string, all []string) {
 	defer l.mu.Unlock()
 	node = l.pods[pod].Spec.NodeName
 	return node, l.on(node)
+}
+
+// ordinaryNear returns all pods of a node in the domain of a running job, if none of them is a member of a job; nil if there is no such
+// node.
+func (l *ledger) ordinaryNear(j *job) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	spines := map[string]bool{}
+	for _, p := range l.pods {
+		if jobOf(p) == j.name && p.Spec.NodeName != "" {
+			spines[l.nodes[p.Spec.NodeName].spine] = true
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(l.nodes)) {
+		pods := l.on(node)
+		isMember := func(name string) bool { return jobOf(l.pods[name]) != "" }
+		if len(pods) > 0 && (j.rule == anywhere || spines[l.nodes[node].spine]) && !slices.ContainsFunc(pods, isMember) {
+			return pods
+		}
+	}
+	return nil
 }
 
 // loseNode makes a node without pods full: nothing fits there until restoreNode.

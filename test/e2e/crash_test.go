@@ -29,8 +29,9 @@ const (
 // terminate, and starts it again. In the end no gang is bound in part, each gang with MustGather is in one spine, and no
 // nomination is left behind. Each eviction gave its node to a gang, and nothing waits beside free capacity. In some
 // rounds a member of a running gang is replaced while no scheduler runs (cases 45 and 46): it starts. In others a running
-// gang loses a node around the kill, and is complete again if its domain has the capacity. Some gangs have devices, by claims that are made from templates, that members share, or that are met only if all are requested at
-// once. No device is given twice, and none is allocated for a pod that does not run.
+// gang loses a node around the kill, and is complete again if its domain has the capacity. Some gangs have devices, by
+// claims that are made from templates, that members share, or that are met only if all are requested at once. No device
+// is given twice, and none is allocated for a pod that does not run.
 func TestCrashes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -59,7 +60,7 @@ func TestCrashes(t *testing.T) {
 	// About half of what is met in 200 rounds.
 	for what, least := range map[string]int{
 		"killed while victims leave": 20, "killed while a gang is bound in part": 4, "killed with nominations": 40, "gangs evicted for": 80,
-		"a gang waits in the end": 60, "members replaced": 15, "nodes lost": 15, "holds that a rival respects": 3,
+		"a gang waits in the end": 60, "members replaced": 15, "nodes lost": 15, "holds that a rival respects": 5,
 		"killed with devices written ahead": 10, "gangs with devices": 100,
 	} {
 		least = least * rounds / 200

@@ -41,6 +41,7 @@ var steps = []struct {
 	{"drain", drain},
 	{"upgrade", upgrade},
 	{"node-stops", nodeStops},
+	{"repair", repair},
 	{"uninstall", uninstall},
 	{"helm", helm},
 	{"new-operator", newOperator},
