@@ -53,7 +53,7 @@ func TestDrainRoundTrip(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"simulate --only ", "waiting\nevicted\ngang=\n"},
-		{"simulate --what-if ", "evict=\nevict=gang/\ncordon=\nadd-nodes=\n"},
+		{"simulate --what-if ", "evict=\nevict=gang/\ncordon=\nfail=\nadd-nodes=\n"},
 		{"simulate -o ", "table\nwide\njson\n"},
 		{"simulate --fail-on ", "waiting\nevicted\nrejected\n"},
 		{"drain-plan x -o ", "table\nwide\njson\nyaml\n"},
