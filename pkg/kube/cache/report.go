@@ -359,11 +359,11 @@ func (c *Cache) Pending(ref gang.Ref) []*v1.Pod {
 func (c *Cache) TriedFor(ref gang.Ref) *v1.Pod {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	group, ok := c.book.GroupOf(c.book.GroupOfGang(ref)[0])
+	whole, ok := c.book.GroupOf(c.book.GroupOfGang(ref)[0])
 	if !ok {
 		return nil
 	}
-	for _, m := range group.Pending {
+	for _, m := range whole.Pending {
 		if c.book.Tried(m.Pod) {
 			return c.pods[m.Pod]
 		}

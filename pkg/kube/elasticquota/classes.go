@@ -27,11 +27,11 @@ func (r *Manager) watchClasses(informers resourceinformers.Interface) error {
 			r.notifyMayBeAdmitted()
 		}
 	}
-	watch := func(informer toolscache.SharedIndexInformer, changed func()) error {
+	follow := func(informer toolscache.SharedIndexInformer, changed func()) error {
 		_, err := informer.AddEventHandler(watch.Handler(func(any) { changed() }, func(any) { changed() }))
 		return err
 	}
-	return errors.Join(watch(informers.ResourceSlices().Informer(), changed), watch(informers.DeviceClasses().Informer(), func() {
+	return errors.Join(follow(informers.ResourceSlices().Informer(), changed), follow(informers.DeviceClasses().Informer(), func() {
 		r.updateExtendedResources()
 		changed()
 	}))

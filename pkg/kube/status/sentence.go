@@ -330,11 +330,11 @@ const noNodeHas = "no node has "
 // ofOneNode maps the plural verbs of lackWords to the singular.
 var ofOneNode = map[string]string{"are": "is", "have": "has", "lack": "lacks", "do": "does", "reject": "rejects"}
 
-// lackWords returns a Filter's reason in plain words, for several nodes. cause is one of place.Shortage.Causes, or "".
-func lackWords(reason, cause string) string {
+// lackWords returns a Filter's reason in plain words, for several nodes. detail is one of place.Shortage.Causes, or "".
+func lackWords(reason, detail string) string {
 	if resource, ok := strings.CutPrefix(reason, "Insufficient "); ok {
-		if cause != "" {
-			return noNodeHas + cause
+		if detail != "" {
+			return noNodeHas + detail
 		}
 		return "lack " + resource
 	}
@@ -358,12 +358,12 @@ func lackWords(reason, cause string) string {
 	} {
 		switch part, words := phrase[0], phrase[1]; {
 		case !strings.Contains(reason, part):
-		case cause == "":
+		case detail == "":
 			return words
 		case part == "untolerated taint":
-			return "have the taint " + cause + ", which is not tolerated"
+			return "have the taint " + detail + ", which is not tolerated"
 		default:
-			return words + " " + cause
+			return words + " " + detail
 		}
 	}
 	if state, ok := strings.CutPrefix(reason, "node(s) are "); ok {
