@@ -132,7 +132,7 @@ var arrows = map[string][]string{
 	},
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source", "pkg/quota", "pkg/topology"},
 	"pkg/kube/departure": {
-		"pkg/apis/reasons",
+		"pkg/apis/reasons", "pkg/apis/scheduling",
 		"pkg/apis/config", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source",
 		"pkg/kube/status", "pkg/quota", "pkg/topology",
 	},
