@@ -37,7 +37,7 @@ type Turns interface {
 }
 
 // admit returns set, which frees enough capacity on nodes, extended by the cheapest bundles that free what the quotas lack. The result
-// passes the quota check; ok is false if no such set is found.
+// passes the quota check; ok is false if no such set is found, or if the picks of set may not be evicted in turn (see mayInTurn).
 func (d *domain) admit(set victimSet) (_ victimSet, ok bool) {
 	if d.Quota == nil {
 		return set, true
@@ -52,7 +52,7 @@ func (d *domain) admit(set victimSet) (_ victimSet, ok bool) {
 		return set, false
 	}
 	more := d.freeing(set)
-	if verdict == Exceeds { // after victims of its own quota, the gang may reclaim borrowed capacity
+	if verdict == Exceeds { // only bundles of the gang's own quota; if these do not suffice, they first, then pods that borrow
 		own := func(b victimSet) bool {
 			return !slices.ContainsFunc(b.picks, func(p Pick) bool { return !d.Quota.Own(p) })
 		}

@@ -26,10 +26,10 @@ func TestForeignGangStartsThoughAnotherListsIt(t *testing.T) {
 	require.Equal(t, ref("victim/train"), g.Key)
 	require.Len(t, g.Gangs, 1, "neither its rules nor its priority are the other's")
 	state := s.book.State(ref("attacker/x"))
-	require.Equal(t, gang.Obstacle{By: gang.Consent, Words: "gang victim/train does not list attacker/x: each gang of a gang group must " +
-		"list the others"}, state.Refusal)
+	require.Equal(t, gang.Obstacle{By: gang.Consent, Words: "gang victim/train does not list attacker/x, which waits: each gang " +
+		"of a gang group must list the others"}, state.Refusal)
 	require.Empty(t, s.do(seen("attacker/x-0", 0, "")))
-	require.Equal(t, "gang victim/train does not list attacker/x: each gang of a gang group must list the others", s.admits("attacker/x-0"))
+	require.Equal(t, "gang victim/train does not list attacker/x, which waits: each gang of a gang group must list the others", s.admits("attacker/x-0"))
 
 	require.Equal(t, []string{"wake victim/train-0", "wake victim/train-1"},
 		s.do(planned("victim/train", "victim/train-0@n0", "victim/train-1@n1")))
@@ -44,7 +44,7 @@ func TestConsentComesAndGoes(t *testing.T) {
 	s.do(declared("ns/a", 1, lists("ns/a", "ns/b")), seen("ns/a-0", 0, ""))
 	require.Equal(t, "gang ns/b of the gang group does not exist: create it, or remove it from the group", s.admits("ns/a-0"))
 	s.do(declared("ns/b", 1), seen("ns/b-0", 0, ""))
-	require.Equal(t, "gang ns/b does not list ns/a: each gang of a gang group must list the others", s.admits("ns/a-0"))
+	require.Equal(t, "gang ns/b does not list ns/a, which waits: each gang of a gang group must list the others", s.admits("ns/a-0"))
 	require.Equal(t, "yes", s.admits("ns/b-0"))
 
 	require.Equal(t, []string{"wake ns/a-0"}, s.do(declared("ns/b", 1, lists("ns/a", "ns/b"))), "one speaks for both")
@@ -52,7 +52,7 @@ func TestConsentComesAndGoes(t *testing.T) {
 	require.Equal(t, "waits for ns/a-0, with which Muster tries the whole gang", s.admits("ns/b-0"))
 
 	require.Equal(t, []string{"wake ns/b-0"}, s.do(declared("ns/b", 1)))
-	require.Equal(t, "gang ns/b does not list ns/a: each gang of a gang group must list the others", s.admits("ns/a-0"))
+	require.Equal(t, "gang ns/b does not list ns/a, which waits: each gang of a gang group must list the others", s.admits("ns/a-0"))
 	require.Equal(t, []string{"wake ns/a-0"}, s.do(declared("ns/a", 1)))
 	require.Equal(t, "yes", s.admits("ns/a-0"))
 
@@ -128,7 +128,7 @@ func TestGroupSizeIsLimited(t *testing.T) {
 
 	s.do(declared(name(30), 1)) // the chain breaks
 	require.Len(t, mustGroup(t, s, name(5)+"-0").Gangs, 30)
-	require.Equal(t, "gang ns/g030 does not list ns/g029: each gang of a gang group must list the others", s.admits(name(5)+"-0"))
+	require.Equal(t, "gang ns/g030 does not list ns/g029, which waits: each gang of a gang group must list the others", s.admits(name(5)+"-0"))
 	s.do(declared(name(29), 1, lists(name(28))))
 	require.Equal(t, "waits for "+name(0)+"-0, with which Muster tries the whole gang", s.admits(name(5)+"-0"))
 }

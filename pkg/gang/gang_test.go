@@ -331,7 +331,7 @@ func TestGangThatLeavesGroupIsNotAwaited(t *testing.T) {
 	s.do(declared("ns/a", 2, both), declared("ns/b", 1, both), seen("ns/a-0", 0, ""), seen("ns/b-0", 0, ""))
 	require.Equal(t, "1 of 2 members of gang ns/a exist", s.admits("ns/b-0"))
 	require.Empty(t, s.do(declared("ns/a", 2)))
-	require.Equal(t, "gang ns/a does not list ns/b: each gang of a gang group must list the others", s.admits("ns/b-0"))
+	require.Equal(t, "gang ns/a does not list ns/b, which waits: each gang of a gang group must list the others", s.admits("ns/b-0"))
 	require.Equal(t, []string{"wake ns/b-0"}, s.do(declared("ns/b", 1)))
 	require.Equal(t, "yes", s.admits("ns/b-0"))
 }

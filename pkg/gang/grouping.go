@@ -175,7 +175,8 @@ func (b *Book) findGroupProblem(ref Ref, g *gang) Obstacle {
 		case o == nil || o.spec == nil:
 			return missing("gang %s of the gang group does not exist: create it, or remove it from the group", other)
 		case !b.listedBy[ref][other]:
-			return Obstacle{By: Consent, Words: fmt.Sprintf("gang %s does not list %s: each gang of a gang group must list the others", other, ref)}
+			return Obstacle{By: Consent, Words: fmt.Sprintf("gang %s does not list %s, which waits: each gang of a gang group must list the others",
+				other, ref)}
 		}
 	}
 	return Obstacle{}

@@ -207,7 +207,8 @@ func (c *Cluster) ApplyCRDs(ctx context.Context, crds fs.FS) error {
 	})
 }
 
-// Stop stops all programs of the cluster and removes its folder. Launched programs get SIGTERM first. A second Stop does nothing.
+// Stop stops the launched programs, with SIGTERM first. When they have ended, it kills the control plane and removes the folder of the
+// cluster. A second Stop does nothing.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	c.stopping = true

@@ -346,7 +346,7 @@ func (t *Tree) unusable(name string) *Refusal {
 	case t.nodes[i].broken != "":
 		r.Message = t.nodes[i].broken
 	case t.nodes[i].Inner:
-		r.Message = "it is a parent of other quotas, and pods cannot belong to parents; name a quota below it"
+		r.Message = "it is marked as a parent (is-parent), and pods cannot belong to parents; name a quota below it, or remove the mark"
 	default:
 		return nil
 	}

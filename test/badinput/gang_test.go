@@ -178,7 +178,7 @@ func TestGroups(t *testing.T) {
 	groups := func(s string) says { return says{"groups": s} }
 	const legal = ` is invalid; supported values: a JSON list such as ["default/a","default/b"], each gang once`
 	const missing = "gang default/h of the gang group does not exist: create it, or remove it from the group"
-	const stranger = "gang default/h does not list default/g: each gang of a gang group must list the others"
+	const stranger = "gang default/h does not list default/g, which waits: each gang of a gang group must list the others"
 	look(t, []seen{
 		{name: "not JSON", comes: gang("g", groups(`default/g`), nil), want: rejected(key + `groups: "default/g"` + legal)},
 		{name: "not a list", comes: gang("g", groups(`{"g":1}`), nil), want: rejected(key + `groups: "{\"g\":1}"` + legal)},

@@ -23,8 +23,8 @@ type successor struct {
 	group   gang.Ref
 }
 
-// assignedPod returns a member, or a stand-in for a lost member, for the successor of an evicted pod, or for a member not yet created, by
-// its key; nil if there is none. c.mu is locked.
+// assignedPod returns the member or the stand-in with that key; nil if there is none. Stand-ins are of lost members, of evicted pods'
+// successors, and of members not yet created. c.mu is locked.
 func (c *Cache) assignedPod(key string) *v1.Pod {
 	if p := c.pods[key]; p != nil {
 		return p

@@ -74,7 +74,11 @@ func repairMessage(reason string, r cache.Report) string {
 	}
 	switch n := len(r.Repair.Nodes); {
 	case n > 0:
-		rest = append(rest, fmt.Sprintf("%s %s reserved%s", nameSome(r.Repair.Nodes), areOrIs(n), until))
+		forSome := ""
+		if r.Repair.Reserved > 1 {
+			forSome = fmt.Sprintf(" for %d of them", r.Repair.Reserved)
+		}
+		rest = append(rest, fmt.Sprintf("%s %s reserved%s%s", nameSome(r.Repair.Nodes), areOrIs(n), forSome, until))
 		if more := absent - r.Repair.Reserved; more > 0 {
 			rest = append(rest, fmt.Sprintf("%s has no free capacity for %d more", domain, more))
 		}
