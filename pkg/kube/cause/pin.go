@@ -37,8 +37,12 @@ type Search struct {
 type Pin struct {
 	Members        []string // names of the running members
 	DomainPath     string
+	Domain         topology.ID
 	DomainLayer    int
 	Want, Capacity offer.Slots // members that must join, and how many of them the domain takes
+	// TooSmall says that the domain takes only Most of these members, even when empty.
+	TooSmall bool
+	Most     offer.Slots
 	// Layer says that one domain of this layer, inside DomainPath, must take the members; "" if they may use all of DomainPath.
 	Layer string
 }
@@ -138,7 +142,8 @@ func (s Search) pinAt(layer int, gangs []gang.Ref, p Pin) *Pin {
 	for _, m := range s.Group.Bound {
 		if i, ok := tree.NodeIndex(m.Node); ok && (gangs == nil || slices.Contains(gangs, m.Gang)) {
 			_, name := convert.SplitKey(m.Pod)
-			p.Members, p.DomainPath = append(p.Members, name), tree.Path(tree.Ancestor(tree.Node(i), layer))
+			p.Domain = tree.Ancestor(tree.Node(i), layer)
+			p.Members, p.DomainPath = append(p.Members, name), tree.Path(p.Domain)
 		}
 	}
 	if p.DomainPath == "" { // no such member, or the domain has no name

@@ -406,9 +406,12 @@ func Sentence(r *quota.Refusal, owner string) string {
 		return fmt.Sprintf("%s; the fair share is %s, and %s are used. Quota %s has a smaller share and borrows first. "+
 			"Wait, or raise min of %s.", asks, amounts(r.Limit), amounts(used), r.Holder, r.Quota)
 	}
-	return fmt.Sprintf("%s; the fair share is %s, and %s are used. No other quota lends the missing %s%s. "+
-		"Wait until other quotas use less, or raise min.",
-		asks, amounts(r.Limit), amounts(used), amounts(missing), convert.BorrowersText(r.Borrowed))
+	remedy = "Wait until other quotas use less, or raise min of quota " + r.Quota
+	if len(r.Borrowed) == 0 {
+		remedy = "No other quota uses more than its min: wait until pods of quota " + r.Quota + " end, or add nodes"
+	}
+	return fmt.Sprintf("%s; the fair share is %s, and %s are used. No other quota lends the missing %s%s. %s.",
+		asks, amounts(r.Limit), amounts(used), amounts(missing), convert.BorrowersText(r.Borrowed), remedy)
 }
 
 // Remedy returns a text for users: what would let the quotas admit a group; "" if they admit it.

@@ -83,6 +83,7 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 		return s
 	}
 	if s.Pin = search.Pin(r.Plan); s.Pin != nil {
+		a.setTooSmall(ctx, s.Pin)
 		return s
 	}
 	empty, changes := a.attemptOnEmptyNodes(ctx)
@@ -118,6 +119,18 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	s.Causes = fit.Causes(a.allNodes, pods, s.Lacks)
 	s.Unlabelled = a.Net.Unlabelled(r.Plan.Layer, a.allNodes)
 	return s
+}
+
+// setTooSmall sets whether the domain of a pin takes fewer members than must join, even when empty.
+func (a *Attempt) setTooSmall(ctx context.Context, p *cause.Pin) {
+	most, _ := a.upperBoundOnEmptyNodes(ctx)
+	if most == nil || len(a.kinds) > 1 || p.Layer != "" {
+		return
+	}
+	for lo, hi := a.Net.Tree.Nodes(p.Domain); lo < hi; lo++ {
+		p.Most += most.World.Free[lo]
+	}
+	p.TooSmall = p.Most < p.Want
 }
 
 // Role is a part of a gang for whose members no node has capacity: a task, a sub-group or the whole gang.

@@ -203,9 +203,12 @@ func pinSentence(p *cause.Pin, lowerBound bool) string {
 	case p.Capacity > 0:
 		location += fmt.Sprintf(" (%d now)", p.Capacity)
 	}
+	remedy := fmt.Sprintf("Free up %s in %s", need, location)
+	if p.TooSmall {
+		remedy = fmt.Sprintf("%s has capacity for %s, even when empty. Add nodes there", clipPath(p.DomainPath), memberCount(int(p.Most)))
+	}
 	return fmt.Sprintf("%s in %s, which has no room; the gang moves only as a whole: its other members must run in the same domain. "+
-		"Free up %s in %s, or delete all pods of the gang so that they start elsewhere.",
-		runText(p.Members), clipPath(p.DomainPath), need, location)
+		"%s, or delete all pods of the gang so that they start elsewhere.", runText(p.Members), clipPath(p.DomainPath), remedy)
 }
 
 // splitSentence returns the message on members that run in several domains of layer but must share one, and on which to delete.
