@@ -175,7 +175,7 @@ bench-quality-quick: build ## the same in about five minutes, with the stock sch
 quality-smoke: build ## one short trace in which more comes than fits, to the stock scheduler and Muster; fails like bench-quality-quick; about a minute
 	$(GO) run ./test/quality -traces rush -for 4s -seeds 1 -contenders stock,muster -check muster
 
-bench-repair: ## what becomes of gangs that lose a node, in 30 virtual days on 400 nodes; remakes docs/measurements/repair.md; more than three processor minutes for each column and seed
+bench-repair: ## what becomes of gangs that lose a node, in 30 virtual days on 400 nodes; remakes docs/measurements/repair.md; about ten processor minutes for each column and seed
 	$(GO) run ./test/repair -seeds $(or $(SEEDS),1,2) -page docs/measurements/repair.md
 
 bench-churn: build ## what 200 gangs cost that do not fit, while pods come and go; about half an hour

@@ -127,8 +127,8 @@ func ofKind(all []Outcome, dead bool) []Outcome {
 
 // report writes the table, a column for each of configurations.
 func report(out io.Writer, o Options, seeds []uint64, results []Result) {
-	fmt.Fprintf(out, "%d nodes in spines of %d, %g days, load %g, jobs of %v and more, seeds %s, %g faults for 1,000 node-days; "+
-		"%d faults of nodes.\n\n", o.Nodes, o.Spine,
+	fmt.Fprintf(out, "%d nodes in spines of %d, %g days, load %g, jobs of %v and more, seeds %s. "+
+		"There are %g faults for 1,000 node-days, here %d faults of nodes.\n\n", o.Nodes, o.Spine,
 		o.Days, o.Load, o.Shortest, strings.Trim(fmt.Sprint(seeds), "[]"), o.Faults, results[0].Faults)
 	fmt.Fprint(out, "| |")
 	for _, c := range configurations {
