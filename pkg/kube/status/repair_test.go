@@ -47,22 +47,23 @@ func TestRepairNamesItsStep(t *testing.T) {
 			repair(1, 0), nil, "HoldingCapacity: 1 of 4 members is missing; 1 replacement is not planned yet",
 		},
 		"held on nodes": {
-			repair(2, 2, "n1", "n2"), nil, "HoldingCapacity: 2 of 4 members are missing; n1, n2 are reserved until 1970-01-01T00:10:00Z",
+			repair(2, 2, "n1", "n2"), nil,
+			"HoldingCapacity: 2 of 4 members are missing; n1, n2 are reserved for 2 of them until 1970-01-01T00:10:00Z",
 		},
 		"held for one of two": {
 			repair(2, 2, "n1"), nil,
-			"HoldingCapacity: 2 of 4 members are missing; n1 is reserved for 2 of them until 1970-01-01T00:10:00Z; s1 has no free capacity for 1 more",
+			"HoldingCapacity: 2 of 4 members are missing; n1 is reserved until 1970-01-01T00:10:00Z; s1 has no free capacity for 1 more",
 		},
 		"a pod that is stuck": {
 			repair(1, 1, "n1"), func(r *cache.Report) { r.Stuck = stuck },
-			"HoldingCapacity: 1 of 4 members is missing; n1 is reserved for 2 of them until 1970-01-01T00:10:00Z. Pod a-3 is terminating on n7, " +
+			"HoldingCapacity: 1 of 4 members is missing; n1 is reserved until 1970-01-01T00:10:00Z. Pod a-3 is terminating on n7, " +
 				"which is not ready; its StatefulSet recreates it when it is gone. If n7 is shut down, " + taint,
 		},
 		"several pods that are stuck": {
 			repair(1, 1, "n1"), func(r *cache.Report) {
 				r.Stuck = append(stuck, cache.StuckMember{Pod: "a-4", Node: "n8", Owner: "StatefulSet"})
 			},
-			"HoldingCapacity: 1 of 4 members is missing; n1 is reserved for 2 of them until 1970-01-01T00:10:00Z. Pods are terminating on nodes that " +
+			"HoldingCapacity: 1 of 4 members is missing; n1 is reserved until 1970-01-01T00:10:00Z. Pods are terminating on nodes that " +
 				"are not ready: a-3 on n7, a-4 on n8; their StatefulSet recreates them when they are gone. If a node is shut down, " + taint,
 		},
 		"planned": {repair(1, 0), func(r *cache.Report) { r.Planned = 1 }, "Replacing: 1 of 4 members is missing; 1 replacement is planned in s1"},
