@@ -276,20 +276,19 @@ func (l *emptied) keepRepaired(c *cache.Cache) (rest []*v1.Pod) {
 			return !ok || report.Bound < report.Min
 		})
 	}
-	l.stops = slices.DeleteFunc(l.stops, func(ref gang.Ref) bool {
-		whole := func(pod *v1.Pod) bool { return first[pod.UID] || source.GangOf(pod) != ref }
-		return repaired(ref) && slices.ContainsFunc(l.pods, func(pod *v1.Pod) bool { return !whole(pod) })
-	})
+	kept := map[gang.Ref]bool{} // gangs of which members run on
 	l.pods = slices.DeleteFunc(l.pods, func(pod *v1.Pod) bool {
-		if first[pod.UID] {
-			return false
+		ref := source.GangOf(pod)
+		switch {
+		case first[pod.UID]:
+		case repaired(ref):
+			kept[ref] = true
+		default:
+			rest = append(rest, pod)
 		}
-		if repaired(source.GangOf(pod)) {
-			return true
-		}
-		rest = append(rest, pod)
-		return false
+		return kept[ref] && !first[pod.UID]
 	})
+	l.stops = slices.DeleteFunc(l.stops, func(ref gang.Ref) bool { return kept[ref] })
 	return rest
 }
 

@@ -31,8 +31,7 @@ func (c *Cache) noteRecreated(r *record, leader *v1.Pod) {
 		!r.Owner.Recreates(leader) || hasEnded(leader) || c.isPreempted(leader) || !c.servesGang(r) || !c.book.Numbers(r.Ref).Started {
 		return
 	}
-	key := r.Ref
-	running, refusal := c.group(key)
+	running, refusal := c.group(r.Ref)
 	if refusal.Exists() || len(running.Gangs) > 1 { // a gang group with other gangs runs on
 		return
 	}
@@ -54,7 +53,7 @@ func (c *Cache) noteRecreated(r *record, leader *v1.Pod) {
 			recreated.Nodes[restarted.Pending[i].Pod] = m.Node
 		}
 	}
-	c.absent = append(c.absent, Absent{Group: key, Scheduler: leader.Spec.SchedulerName, Recreated: recreated})
+	c.absent = append(c.absent, Absent{Group: r.Ref, Scheduler: leader.Spec.SchedulerName, Recreated: recreated})
 }
 
 // hasEnded returns whether the containers of a pod have terminated, unless the pod is being deleted.

@@ -48,7 +48,7 @@ func reasonFor(by preemptor, victim *v1.Pod) string {
 		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byMove)
 	case by.swap:
 		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, bySwap)
-	case by.priority(victim) >= by.Priority() && by.cache != nil && by.cache.Evictable(victim):
+	case by.backfill:
 		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byBackfill)
 	case by.priority(victim) >= by.Priority():
 		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byQuota)
@@ -136,12 +136,13 @@ func prefixed(words, domain string) string {
 
 // preemptor is the pod or gang for which pods are evicted, for the scheduler's executor.
 type preemptor struct {
-	gangs   []gang.Ref         // nil for a pod without a gang
-	pod     *v1.Pod            // the representative
-	members map[string]*v1.Pod // the pods to retry, by key
-	why     string             // why a quota is overdue, if its pods are evicted for that; "" for every other eviction
-	swap    bool               // nodes elsewhere are reserved for the victims' successors
-	moves   bool               // the victims are its own members; nodes elsewhere are reserved for all
+	gangs    []gang.Ref         // nil for a pod without a gang
+	pod      *v1.Pod            // the representative
+	members  map[string]*v1.Pod // the pods to retry, by key
+	why      string             // why a quota is overdue, if its pods are evicted for that; "" for every other eviction
+	swap     bool               // nodes elsewhere are reserved for the victims' successors
+	backfill bool               // the victims are Evictable
+	moves    bool               // the victims are its own members; nodes elsewhere are reserved for all
 	// cache has the priorities of pods; nil is the pods' own.
 	cache *cache.Cache
 }

@@ -38,6 +38,7 @@ type Reservation struct {
 	Planned        gang.Planned      // the event for the gang book
 	Successors     gang.Ref          // the evicted group, with nodes reserved elsewhere; zero for none
 	Why            string            // why the victims' quota is overdue; "" if priority or the preemptor's quota decided
+	Backfill       bool              // the victims are chosen because they are Evictable (scheduling.AnnotationBackfill)
 }
 
 // reservation is a Reservation with the eviction of its victims.
@@ -50,6 +51,7 @@ type reservation struct {
 func (p *Evictor) Reserve(ctx context.Context, decided Reservation) {
 	by := preemptor{
 		pod: decided.Representative, members: decided.Group.Pods, cache: p.Cache, why: decided.Why, swap: !decided.Successors.IsZero(),
+		backfill: decided.Backfill,
 	}
 	if !decided.Group.Alone {
 		by.gangs = decided.Group.Whole()
@@ -189,9 +191,9 @@ func (r *reservation) evict(ctx context.Context, remaining []*v1.Pod) {
 }
 
 // quotasAllow returns whether the quotas still allow the eviction of the remaining victims: another pod may have used the preemptor's
-// quota. It returns true without quotas, and for an eviction from an overdue quota (Why).
+// quota. It returns true without quotas, for an eviction from an overdue quota (Why), and for Evictable victims (Backfill).
 func (r *reservation) quotasAllow(remaining []*v1.Pod) bool {
-	if r.Quotas == nil || r.Why != "" {
+	if r.Quotas == nil || r.Why != "" || r.Backfill {
 		return true
 	}
 	search := r.Quotas.SearchVictims(r.Group, eligible.NoTimeLimit)
@@ -200,8 +202,7 @@ func (r *reservation) quotasAllow(remaining []*v1.Pod) bool {
 	}
 	search.OwnFirst()
 	search.BelowMin(math.MaxUint64)
-	ignored := func(pod *v1.Pod) bool { return r.Terminates(pod) || r.Cache.Evictable(pod) }
-	return search.Check(slices.DeleteFunc(slices.Clone(remaining), ignored)) == quota.Admitted
+	return search.Check(slices.DeleteFunc(slices.Clone(remaining), r.Terminates)) == quota.Admitted
 }
 
 // wake has the scheduler retry the representative.

@@ -25,6 +25,7 @@ func (p *Preemptor) Evict(
 		choices[i] = choice.Existing()
 	}
 	found := p.findEvictable(ctx, choices[0])
+	backfill := found != nil
 	if a = choices[0]; found == nil {
 		a, found, verdict = p.overChoices(ctx, choices)
 	}
@@ -62,7 +63,7 @@ func (p *Preemptor) Evict(
 	p.Meter.Preemption(len(found.gone))
 	p.Reserve(ctx, departure.Reservation{
 		Group: a.Group, Lowest: a.Lowest(), Representative: representative, Domain: a.Domain(found.Places), Evicted: gone,
-		Places: found.Places, Why: why, Successors: successors,
+		Places: found.Places, Why: why, Successors: successors, Backfill: backfill,
 		Planned: gang.Planned{
 			Group: a.Group.Key, Places: own, Future: earlier, Reserved: true, InOrder: found.InOrder || a.Ordered(),
 			Until: p.Clock.Now().Add(max(longestGrace(gone), longest(found.awaits, p.Clock.Now())) + p.Limits().Leave),

@@ -63,9 +63,9 @@ func (p *Preemptor) findSwap(ctx context.Context, a *place.Attempt, representati
 }
 
 // findEvictable returns the cheapest Evictable victims for the replacements of an incomplete gang, whatever the victims' priority; nil if
-// they do not suffice.
+// they do not suffice, or if the gang is Evictable itself.
 func (p *Preemptor) findEvictable(ctx context.Context, a *place.Attempt) *solution {
-	if a = needed(a); a == nil || !p.Incomplete(a.Group) || !a.CapacityKnown() || p.forbidden(a) != Evicts {
+	if a = needed(a); a == nil || a.Group.Evictable || !p.Incomplete(a.Group) || !a.CapacityKnown() || p.forbidden(a) != Evicts {
 		return nil
 	}
 	vetoed, _ := p.Victims.Vetoed(p.Clock.Now())
