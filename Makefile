@@ -12,18 +12,10 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 # The packages in which goroutines share state: their source has a lock, an atomic value or a goroutine of its own.
 CONCURRENT = $(shell grep -lrE --include='*.go' --exclude='*_test.go' 'sync\.(Mutex|RWMutex|Once|Map)|atomic\.|memo\.Map|go func|\.Go\b' pkg cmd | xargs -n1 dirname | sort -u | grep -v '^pkg/kube/simulate$$' | sed 's,^,./,')
 
-# What a release needs on its commit. Each of these targets, when it was whole and green, writes a line into CHECKS: target, commit, time.
-# A run counts if no file was changed from its start to its end, and no test was skipped.
-CHECKS    := .checks
-STARTED   := $(shell git rev-parse HEAD 2>/dev/null)$(shell [ -z "$$(git status --porcelain 2>/dev/null)" ] || echo -dirty)
-part       = @echo 'no record for a release: this was a part'
-define green
-@if [ '$(STARTED)' != "$$(git rev-parse HEAD)" ] || [ -n "$$(git status --porcelain)" ]; then \
-  echo 'no record for a release of $(1): commit all changes first, and change nothing while it runs'; \
-elif grep -qs -e '--- SKIP' $(BIN)/$(1).log; then \
-  echo 'no record for a release of $(1): $(BIN)/$(1).log has skipped tests'; \
-else echo "$(1) $(STARTED) $$(date -u +%FT%TZ)" >> $(CHECKS); fi
-endef
+# What a release needs: each of these targets runs in parts (release/checks), and each green part writes a line into CHECKS.
+# A recorded part does not run again. PART="core|kube" is only those; CHECKS=bin/checks.txt knows no earlier records.
+CHECKS    ?= release/checks.txt
+CHECK      = $(GO) run ./release/run -records '$(CHECKS)' -part '$(PART)'
 
 # Kubernetes says the version of the scheduler from these, and pkg/version which Muster it is.
 K8S       := v1.37.0
@@ -35,7 +27,7 @@ LDFLAGS   := -X $(MODULE)/pkg/version.version=$(VERSION) -X $(MODULE)/pkg/versio
              -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check words house cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick quality-smoke bench-repair bench-core bench-scale bench-explain generate generate-check lint image image-check manifests mutants race-all release clean
+.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim promises nightly release-checks vuln check words house cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick quality-smoke bench-repair bench-time bench-core bench-scale bench-explain generate generate-check lint image image-check manifests mutants race-all release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,7 +65,8 @@ control-plane: $(BIN)/musterctl
 	@$(BIN)/musterctl cluster build
 
 e2e: build control-plane ## the scheduler as a process on the local control plane, or on E2E_KUBECONFIG
-	$(GO) test -vet=off -count=1 -timeout 30m -v ./test/e2e/...
+	MUSTERCTL_BIN=$(BIN)/musterctl MUSTER_CONTROLLER_BIN=$(BIN)/muster-controller \
+	  $(GO) test -vet=off -count=1 -timeout 30m -v ./test/e2e/...
 
 # Both examples, restart, preemption, devices, admission policies and installation: what depends on the version.
 VERSIONS ?= 1.34
@@ -84,42 +77,32 @@ e2e-versions: build ## the same on API servers of older versions, and the demo; 
 	  E2E_KUBERNETES_VERSION=$$v $(GO) test -count=1 -timeout 20m -v -run '^TestScripts$$/^($(OLDER))$$' ./test/e2e && \
 	  $(BIN)/musterctl demo --kubernetes-version $$v || exit 1; done
 
-# They are built from source first, which takes minutes once. CONTROLLERS="lws|jobset" is only those scripts.
-e2e-controllers: build control-plane ## the controllers of LeaderWorkerSet, JobSet, Kubeflow Trainer, MPI Operator and Kueue beside the scheduler; Koordinator's scheduler
-	set -o pipefail; E2E_CONTROLLERS=1 $(GO) test -count=1 -timeout 60m -v \
-	  -run '^TestControllers$$$(if $(CONTROLLERS),/^($(CONTROLLERS))$$)' ./test/e2e | tee $(BIN)/e2e-controllers.log
-	$(if $(CONTROLLERS),$(part),$(call green,e2e-controllers))
+# They are built from source first, which takes minutes once. PART="lws|jobset" is only those scripts.
+e2e-controllers: ## the controllers of LeaderWorkerSet, JobSet, Kubeflow Trainer, MPI Operator and Kueue beside the scheduler; Koordinator's scheduler
+	@$(CHECK) $@
 
 # Needs Docker, mmdebstrap and a static libc (libc6-dev), no registry; what it makes in Docker goes when it ends, also by Ctrl-C.
-# STEPS="together|drain" are the installation and those; KIND_NODE=kindest has Docker fetch kind's own node image (not run so far).
+# STEPS="together|drain" are the installation and those, without a record; KIND_NODE=kindest has Docker fetch kind's own node image (not run so far).
 e2e-kind: ## the scheduler as it is installed, on real kubelets and containers: a cluster of kind
-	@mkdir -p $(BIN); set -o pipefail; E2E_KIND="$(or $(STEPS),1)" $(GO) test -count=1 -timeout 60m -v -run '^TestKind$$' ./test/e2ekind | \
-	  tee $(BIN)/e2e-kind.log
-	$(if $(STEPS),$(part),$(call green,e2e-kind))
+	@$(if $(STEPS),E2E_KIND='$(STEPS)' $(GO) test -count=1 -timeout 60m -v -run '^TestKind$$' ./test/e2ekind,$(CHECK) $@)
 
 # With SEED one world, without it 200 from a seed drawn by lot; WORLDS says how many.
 sim: ## random histories of whole clusters; SEED=… repeats one, WORLDS=… says how many
 	$(GO) test -count=1 -timeout 6h -v -run '^TestWorlds$$' ./pkg/kube/simulate \
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),$(if $(SEED),1,200)) -sim.with="$(WITH)"
 
-# What takes longer than CI may. MUSTER_NIGHTLY=1 draws all random worlds, from new seeds, and prints the seeds: test/seed.
-nightly: build control-plane image-check ## all random worlds from new seeds, 10,000 random histories, the race detector on all packages, older API servers, other controllers, the image twice, vuln: hours
-	@worlds=$$(mktemp); MUSTER_NIGHTLY=1 WORLDS=$$worlds $(GO) test -timeout 3h ./pkg/... ./test/acceptance/...; ok=$$?; \
-	  echo "random worlds, by property and kind:"; cut -c1-300 $$worlds; \
-	  awk '{n += $$1} END {print n+0 " worlds in all"}' $$worlds; rm -f $$worlds; exit $$ok
-	MUSTER_NIGHTLY=1 $(GO) test -count=1 -timeout 6h -v -run '^(TestWorlds|TestTwice)$$' ./pkg/kube/simulate \
-	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),10000) -sim.twice=$(or $(TWICE),1000)
-	MUSTER_NIGHTLY=1 $(GO) test -count=1 -timeout 2h -v -run '^TestRandomClusters$$' ./pkg/kube/simulate -rapid.checks=1000
-	MUSTER_NIGHTLY=1 $(GO) test -count=1 -timeout 2h -v -run '^TestKilled$$' ./pkg/kube/simulate -rapid.checks=2000
-	MUSTER_NIGHTLY=1 $(GO) test -count=1 -timeout 3h -v -run '^(TestClaimPlans|TestQuotaVictims)$$' ./pkg/kube/simulate -rapid.checks=10000
-	E2E_CRASHES=200 $(GO) test -count=1 -timeout 2h -v -run '^TestCrashes$$' ./test/e2e
-	E2E_WORLDS=200 E2E_SEED=$(or $(SEED),$$RANDOM) $(GO) test -count=1 -timeout 2h -v -run '^TestAsked$$' ./test/e2e
-	$(MAKE) --no-print-directory race-all
-	$(MAKE) --no-print-directory e2e-versions VERSIONS="1.34 1.35 1.36"
-	$(MAKE) --no-print-directory e2e-controllers
-	$(MAKE) --no-print-directory quality-smoke
-	$(MAKE) --no-print-directory vuln
-	$(if $(SEED)$(WORLDS)$(TWICE),$(part),$(call green,nightly))
+# They are played in parts of 1,000, one part on each processor.
+promises: ## random histories of promised starts; SEED=… is the first, HISTORIES=… says how many, in thousands (10000)
+	@mkdir -p $(BIN) && $(GO) test -vet=off -c -o $(BIN)/simulate.test ./pkg/kube/simulate
+	@set -o pipefail; cd pkg/kube/simulate && first=$(or $(SEED),1) && seq $$first 1000 $$((first + $(or $(HISTORIES),10000) - 1)) | \
+	  xargs -P $$(nproc) -I@ sh -c '$(BIN)/simulate.test -test.run "^TestPromises$$" -test.timeout 2h -promise.seed=@ && echo "kept from SEED=@"'
+
+# What takes longer than CI may: all random worlds from new seeds (test/seed), 10,000 random histories, older API servers, the image twice, vuln.
+nightly: ## all that takes longer than CI may, in parts: hours; PART=worlds-01 is one; release-checks lists them
+	@$(CHECK) $@
+
+release-checks: ## which parts of nightly, e2e-kind, e2e-controllers, mutants and race-all have a record for these files
+	@$(CHECK)
 
 # VULN_DB=file:///… or another mirror of the database, where vuln.go.dev cannot be reached.
 vuln: ## known weaknesses that the programs reach, as govulncheck finds them; it asks vuln.go.dev
@@ -147,13 +130,11 @@ cases: ## the cases that must hold, by number: docs/contributing/cases.md; which
 race: ## the packages in which goroutines share state, with the race detector
 	$(GO) test -vet=off -race -short -p 1 $(CONCURRENT)
 
-race-all: ## all packages with the race detector: an hour
-	$(GO) test -count=1 -timeout 2h -race ./pkg/... ./cmd/...
-	$(call green,race-all)
+race-all: ## all packages with the race detector, in parts: an hour
+	@$(CHECK) $@
 
-mutants: ## the core, broken on purpose in each way of test/mutants: a named test must fail each time; hours
-	@mkdir -p $(BIN); set -o pipefail; MUTANTS=1 $(GO) test -vet=off -count=1 -timeout 8h -v ./test/mutants | tee $(BIN)/mutants.log
-	$(call green,mutants)
+mutants: ## the core, broken on purpose in each way of test/mutants, in parts: a named test must fail each time; hours
+	@$(CHECK) $@
 
 bench: build ## pods a second beside the stock scheduler and plain binding requests: table, bench.json, bench.svg
 	$(GO) run ./test/perf -rounds 3 -json bench.json -svg bench.svg
@@ -177,6 +158,9 @@ quality-smoke: build ## one short trace in which more comes than fits, to the st
 
 bench-repair: ## what becomes of gangs that lose a node, in 30 virtual days on 400 nodes; remakes docs/measurements/repair.md; about ten processor minutes for each column and seed
 	$(GO) run ./test/repair -seeds $(or $(SEEDS),1,2) -page docs/measurements/repair.md
+
+bench-time: ## how long jobs wait with promised starts, on a virtual clock; remakes docs/measurements/backfill.md; SEEDS=1,2
+	$(GO) run ./test/backfill -seeds $(or $(SEEDS),1) -page docs/measurements/backfill.md
 
 bench-churn: build ## what 200 gangs cost that do not fit, while pods come and go; about half an hour
 	$(GO) run ./test/perf -churn 5m -json bench-churn.json
@@ -219,7 +203,7 @@ image-check: image ## fail if another folder and another time make another image
 	  diff $(BIN)/image/SHA256SUMS $$there/bin/image/SHA256SUMS && echo "the same image"; ok=$$?; rm -rf $$there; exit $$ok
 
 RELEASE_IMAGE ?= ghcr.io/muster-scheduler/muster-scheduler:$(VERSION)
-# Only from a commit on which all of docs/contributing/release.md ran whole and was green; RELEASE_UNCHECKED=1 says in the notes what did not.
+# Only from a commit for whose files all of docs/contributing/release.md ran whole and was green; RELEASE_UNCHECKED=1 says in the notes what did not.
 release: ## all that a maintainer uploads, into dist/: VERSION=v0.1.0; archives, images, charts, manifests, krew, bills of materials, checksums, notes
 	@$(RELEASE) -image '$(RELEASE_IMAGE)' -checks $(CHECKS) $(if $(filter-out 0,$(RELEASE_UNCHECKED)),-unchecked) -o dist
 	@ls -lh dist

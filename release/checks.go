@@ -4,58 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
-)
 
-// required are the targets of make that must have run whole and green on the commit of a release.
-var required = []string{"nightly", "e2e-kind", "e2e-controllers", "mutants", "race-all"}
+	"github.com/muster-scheduler/muster/release/checks"
+)
 
 var released = regexp.MustCompile(`^v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?$`)
 
-// record is a line that make writes into .checks after a whole green run.
-type record struct{ target, commit, at string }
-
-// readRecords reads the records of a file; none if it does not exist.
-func readRecords(file string) (all []record, err error) {
-	text, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	number := 0
-	for line := range strings.Lines(string(text)) {
-		number++
-		fields := strings.Fields(line)
-		if len(fields) != 3 {
-			return nil, fmt.Errorf("%s:%d: got %q; supported values: TARGET COMMIT TIME", file, number, strings.TrimSpace(line))
-		}
-		all = append(all, record{fields[0], fields[1], fields[2]})
-	}
-	return all, nil
-}
-
-// ran returns the last record of each target on a commit.
-func ran(records []record, commit string) map[string]record {
-	last := map[string]record{}
-	for _, r := range records {
-		if r.commit == commit {
-			last[r.target] = r
-		}
-	}
-	return last
-}
-
 // tree is what git says of the folder.
 type tree struct {
-	head    string
-	changed bool
-	tags    []string // of head
+	checks.Tree
+	dirty bool     // any file, also one that does not count for records
+	tags  []string // of the commit
 }
 
 func readTreeState(ctx context.Context) (t tree, err error) {
@@ -66,26 +29,49 @@ func readTreeState(ctx context.Context) (t tree, err error) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	t.head, t.changed = git("rev-parse", "HEAD"), git("status", "--porcelain") != ""
-	t.tags = strings.Fields(git("tag", "--points-at", "HEAD"))
+	t.dirty, t.tags = git("status", "--porcelain") != "", strings.Fields(git("tag", "--points-at", "HEAD"))
+	if err == nil {
+		t.Tree, err = checks.ReadTree(ctx)
+	}
 	return t, err
 }
 
+// green is what is recorded of a check for the files of a commit.
+type green struct {
+	parts, of int
+	last      string // when the last part ended
+}
+
+// greenParts returns what is recorded of each check.
+func greenParts(t tree, records []checks.Record) map[string]green {
+	all := map[string]green{}
+	for _, p := range checks.All() {
+		g := all[p.Check]
+		g.of++
+		if r, found := p.Last(records, t.Fingerprint); found {
+			g.parts++
+			g.last = max(g.last, r.At)
+		}
+		all[p.Check] = g
+	}
+	return all
+}
+
 // missing returns what a release lacks, each with what to do.
-func (r *release) missing(t tree, records []record, changes string) (lacks []string) {
-	if t.changed {
+func (r *release) missing(t tree, changes string) (lacks []string) {
+	if t.dirty {
 		lacks = append(lacks, "the folder has changes that are not committed: git status")
 	}
 	if !slices.Contains(t.tags, r.version) {
-		lacks = append(lacks, fmt.Sprintf("commit %s has no tag %s: git tag -a %s %s", short(t.head), r.version, r.version, short(t.head)))
+		lacks = append(lacks, fmt.Sprintf("commit %s has no tag %s: git tag -a %s %s", short(t.Head), r.version, r.version, short(t.Head)))
 	}
 	if heading, _, _ := strings.Cut(changes, "\n"); !dated.MatchString(heading) {
 		lacks = append(lacks, "CHANGELOG.md has no section of "+r.core()+" with a date: write the date of the release into its heading")
 	}
-	green := ran(records, t.head)
-	for _, target := range required {
-		if _, ok := green[target]; !ok {
-			lacks = append(lacks, fmt.Sprintf("no record of a whole green run on commit %s: make %s", short(t.head), target))
+	for _, check := range checks.Names {
+		if g := r.green[check]; g.parts < g.of {
+			lacks = append(lacks, fmt.Sprintf("%d of %d parts of %s have no record for the files of this commit: make %s",
+				g.of-g.parts, g.of, check, check))
 		}
 	}
 	return lacks
@@ -99,7 +85,7 @@ func (r *release) check(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	records, err := readRecords(file)
+	records, err := checks.Read(file)
 	if err != nil {
 		return err
 	}
@@ -107,7 +93,8 @@ func (r *release) check(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	r.lacks, r.green = r.missing(t, records, changes), ran(records, t.head)
+	r.green = greenParts(t, records)
+	r.lacks = r.missing(t, changes)
 	if len(r.lacks) == 0 || r.unchecked {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"github.com/muster-scheduler/muster/release/checks"
 )
 
 const changelog = "# Changelog\n\n## [v1.2.3] - 2026-11-30\n\n### Added\n\n* Gangs.\n\n## [v1.2.2] - 2026-01-01\n\n* Old.\n"
@@ -39,40 +42,53 @@ func sh(t *testing.T, script string) string {
 	return string(out)
 }
 
+// record returns the lines that say that all parts of a check were green for the files of the commit.
+func record(t *testing.T, check string) (lines string) {
+	t.Helper()
+	tree, err := checks.ReadTree(t.Context())
+	require.NoError(t, err)
+	for _, p := range checks.Of(check) {
+		lines += strings.Join([]string{check, p.Name, tree.Fingerprint, tree.Head, "2026-11-29T08:00:00Z", "9m0s", "-"}, " ") + "\n"
+	}
+	return lines
+}
+
 // TestReleaseNeedsRecords: a release is rejected with a line for each thing that is missing, and the command that makes it. With all of
-// them it is not.
+// them it is not. The records are a file of the commit of the release.
 func TestReleaseNeedsRecords(t *testing.T) {
-	commit := repository(t, map[string]string{"CHANGELOG.md": strings.ReplaceAll(changelog, "2026-11-30", "Unreleased")})
+	commit := repository(t, map[string]string{"CHANGELOG.md": strings.ReplaceAll(changelog, "2026-11-30", "Unreleased"), "a.go": "package a\n"})
 	r := &release{version: "v1.2.3"}
-	other := strings.Repeat("0", 40)
-	require.NoError(t, os.WriteFile(".checks", []byte("nightly "+other+" 2026-11-28T08:00:00Z\ne2e-kind "+commit+" 2026-11-28T09:00:00Z\n"), 0o644))
-	require.NoError(t, os.WriteFile("draft", nil, 0o644))
-	require.EqualError(t, r.check(t.Context(), ".checks"), `release v1.2.3 is rejected:
+	all := record(t, "e2e-kind")
+	_, mutants, _ := strings.Cut(record(t, "mutants"), "\n") // all but one
+	require.NoError(t, os.Mkdir("release", 0o755))
+	require.NoError(t, os.WriteFile(checks.File, []byte(all+mutants), 0o644))
+	require.EqualError(t, r.check(t.Context(), checks.File), fmt.Sprintf(`release v1.2.3 is rejected:
   the folder has changes that are not committed: git status
   commit `+commit[:12]+` has no tag v1.2.3: git tag -a v1.2.3 `+commit[:12]+`
   CHANGELOG.md has no section of v1.2.3 with a date: write the date of the release into its heading
-  no record of a whole green run on commit `+commit[:12]+`: make nightly
-  no record of a whole green run on commit `+commit[:12]+`: make e2e-controllers
-  no record of a whole green run on commit `+commit[:12]+`: make mutants
-  no record of a whole green run on commit `+commit[:12]+`: make race-all
-RELEASE_UNCHECKED=1 makes it all the same, and its notes say what is missing`)
-	require.NoError(t, os.Remove("draft"))
+  %[1]d of %[1]d parts of nightly have no record for the files of this commit: make nightly
+  %[2]d of %[2]d parts of e2e-controllers have no record for the files of this commit: make e2e-controllers
+  1 of %[3]d parts of mutants have no record for the files of this commit: make mutants
+  %[4]d of %[4]d parts of race-all have no record for the files of this commit: make race-all
+RELEASE_UNCHECKED=1 makes it all the same, and its notes say what is missing`,
+		len(checks.Of("nightly")), len(checks.Of("e2e-controllers")), len(checks.Of("mutants")), len(checks.Of("race-all"))))
 
-	require.NoError(t, os.WriteFile("CHANGELOG.md", []byte(changelog), 0o644))
-	sh(t, "git commit -qam two && git tag v1.2.3")
-	commit = strings.TrimSpace(sh(t, "git rev-parse HEAD"))
-	var records strings.Builder
-	for _, target := range required {
-		require.ErrorContains(t, r.check(t.Context(), ".checks"), "make "+target)
-		records.WriteString(target + " " + commit + " 2026-11-29T08:00:00Z\n")
-		require.NoError(t, os.WriteFile(".checks", []byte(records.String()), 0o644))
+	for _, check := range checks.Names {
+		all += record(t, check)
 	}
-	require.NoError(t, r.check(t.Context(), ".checks"))
+	require.NoError(t, os.WriteFile(checks.File, []byte(all), 0o644))
+	require.NoError(t, os.WriteFile("CHANGELOG.md", []byte(changelog), 0o644))
+	sh(t, "git add . && git commit -qm two && git tag v1.2.3")
+	require.NoError(t, r.check(t.Context(), checks.File))
 	require.Empty(t, r.lacks)
-	require.Len(t, r.green, len(required))
 
-	require.NoError(t, os.WriteFile(".checks", []byte("nightly\n"), 0o644))
-	require.EqualError(t, r.check(t.Context(), ".checks"), `.checks:1: got "nightly"; supported values: TARGET COMMIT TIME`)
+	require.NoError(t, os.WriteFile("CHANGELOG.md", []byte(changelog+"\n"), 0o644))
+	require.ErrorContains(t, r.check(t.Context(), checks.File), "not committed: git status\n", "the tag would name another page")
+	sh(t, "git checkout -q . && echo >> a.go && git commit -qam three && git tag -f v1.2.3")
+	err := r.check(t.Context(), checks.File)
+	for _, check := range checks.Names {
+		require.ErrorContains(t, err, ": make "+check+"\n")
+	}
 }
 
 // TestUncheckedSaysSo: RELEASE_UNCHECKED=1 goes on, and the notes of the release list what is missing.
@@ -82,14 +98,17 @@ func TestUncheckedSaysSo(t *testing.T) {
 		version: "v1.2.3", commit: commit, image: "r.example/a/m:v1.2.3", digest: "sha256:0123", arches: []string{"amd64", "arm64"},
 		out: t.TempDir(), unchecked: true,
 	}
-	require.NoError(t, os.WriteFile(".checks", []byte("mutants "+commit+" 2026-11-29T08:00:00Z\n"), 0o644))
-	require.NoError(t, r.check(t.Context(), ".checks"))
+	require.NoError(t, os.MkdirAll("release", 0o755))
+	require.NoError(t, os.WriteFile(checks.File, []byte(record(t, "mutants")), 0o644))
+	sh(t, "git add . && git commit -qm two")
+	commit = strings.TrimSpace(sh(t, "git rev-parse HEAD"))
+	require.NoError(t, r.check(t.Context(), checks.File))
 	require.NoError(t, r.writeNotes())
 	notes := string(read(t, r.out, notesFile))
 	require.Contains(t, notes, "**Unchecked.** This release was made without what a release needs:\n\n* commit "+commit[:12]+" has no tag v1.2.3")
-	require.Contains(t, notes, "\n* no record of a whole green run on commit "+commit[:12]+": make nightly\n")
-	require.Contains(t, notes, "| make nightly | did not run |\n")
-	require.Contains(t, notes, "| make mutants | 2026-11-29T08:00:00Z |\n")
+	require.Contains(t, notes, " parts of nightly have no record for the files of this commit: make nightly\n")
+	require.Contains(t, notes, fmt.Sprintf("| make nightly | 0 of %d | did not run |\n", len(checks.Of("nightly"))))
+	require.Contains(t, notes, fmt.Sprintf("| make mutants | %[1]d of %[1]d | 2026-11-29T08:00:00Z |\n", len(checks.Of("mutants"))))
 	require.Contains(t, notes, "\n### Added\n\n* Gangs.\n")
 	require.NotContains(t, notes, "Old")
 	require.Contains(t, notes, "r.example/a/m:v1.2.3@sha256:0123")
@@ -110,8 +129,8 @@ func TestMakeRelease(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "make", "release", "VERSION=v1.2.3", "CHECKS="+folder+"/none").CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "release v1.2.3 is rejected:\n")
-	for _, target := range required {
-		require.Contains(t, string(out), ": make "+target+"\n")
+	for _, check := range checks.Names {
+		require.Contains(t, string(out), ": make "+check+"\n")
 	}
 	require.NotContains(t, string(out), "building")
 
@@ -124,55 +143,16 @@ func TestMakeRelease(t *testing.T) {
 	require.NotContains(t, sh(t, "make -n release VERSION=v1.2.3 RELEASE_UNCHECKED=0"), "-unchecked")
 }
 
-// TestGreenIsRecorded runs the Makefile with a program in place of Go. A whole green run on a clean commit is recorded. A part, a
-// skipped test, a failure and a changed folder are not.
-func TestGreenIsRecorded(t *testing.T) {
+// TestMakeRunsParts: each target of make that a release needs runs the parts of its check, and release-checks lists them.
+func TestMakeRunsParts(t *testing.T) {
+	t.Chdir("..")
 	t.Setenv("MAKEFLAGS", "")
-	for _, c := range []struct {
-		name, make, before, fake string
-		want                     []string
-	}{
-		{"one target", "race-all", "", "", []string{"race-all"}},
-		{"all mutants", "mutants", "", "", []string{"mutants"}},
-		{"kind", "e2e-kind", "", "", []string{"e2e-kind"}},
-		{"steps of kind", "e2e-kind STEPS=install", "", "", nil},
-		{"some controllers", "e2e-controllers CONTROLLERS=lws", "", "", nil},
-		{"a skipped test", "e2e-controllers", "", "echo '    --- SKIP: TestControllers/lws (0.00s)'", nil},
-		{"a failure", "mutants", "", "exit 1", nil},
-		{"a changed file", "mutants", "echo >> CHANGELOG.md", "", nil},
-		{"a new file", "mutants", "touch new.go", "", nil},
-		{"a file that changes while it runs", "mutants", "", "touch new.go", nil},
-		{"a commit while it runs", "mutants", "", "git commit -q --allow-empty -m two", nil},
-		{"the night", "nightly", "", "", []string{"race-all", "e2e-controllers", "nightly"}},
-		{"one seed", "nightly SEED=7", "", "", []string{"race-all", "e2e-controllers"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			makefile, err := os.ReadFile("../Makefile")
-			require.NoError(t, err)
-			commit := repository(t, map[string]string{"Makefile": string(makefile), "CHANGELOG.md": changelog})
-			program := filepath.Join(t.TempDir(), "go")
-			script := "#!/bin/bash\ncase \"$*\" in *./release*) mkdir -p bin/image; touch bin/image/SHA256SUMS;; esac\n" + c.fake + "\n"
-			require.NoError(t, os.WriteFile(program, []byte(script), 0o755))
-			require.NoError(t, os.MkdirAll("bin", 0o755))
-			require.NoError(t, os.WriteFile("bin/musterctl", []byte("#!/bin/bash\n"), 0o755))
-			sh(t, c.before+"\ntrue")
-			out, err := exec.CommandContext(t.Context(), "bash", "-c", "make GO="+program+" "+c.make).CombinedOutput()
-			failed := err != nil
-			require.Equal(t, c.name == "a failure", failed, "%s", out)
-			records, err := readRecords(".checks")
-			require.NoError(t, err)
-			var got []string
-			for _, r := range records {
-				got = append(got, r.target)
-				require.Equal(t, commit, r.commit)
-				require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, r.at)
-			}
-			require.Equal(t, c.want, got, "%s", out)
-			if c.want == nil && !failed {
-				require.Contains(t, string(out), "no record for a release")
-			}
-		})
+	for _, check := range checks.Names {
+		printed := sh(t, "make -n "+check+" PART='a|b'")
+		require.Contains(t, printed, "go run ./release/run -records '"+checks.File+"' -part 'a|b' "+check+"\n")
 	}
+	require.Regexp(t, `go run ./release/run -records 'bin/new' -part '' *\n`, sh(t, "make -n release-checks CHECKS=bin/new"))
+	require.NotContains(t, sh(t, "make -n e2e-kind STEPS=drain"), "release/run", "steps are not recorded")
 }
 
 // TestKrew: the manifest has what krew demands, and names the archives of the release by their checksums.

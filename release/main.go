@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/muster-scheduler/muster/release/checks"
 )
 
 // release is what is to be built.
@@ -30,9 +32,9 @@ type release struct {
 
 	checks    string // the file of records
 	unchecked bool
-	lacks     []string          // what a release needs and this one does not have
-	green     map[string]record // whole green runs on the commit, by target
-	digest    string            // of the image
+	lacks     []string         // what a release needs and this one does not have
+	green     map[string]green // what is recorded for the files of the commit, by check
+	digest    string           // of the image
 }
 
 func main() {
@@ -65,7 +67,7 @@ func parse(args []string) (r *release, imageOnly bool, err error) {
 	arches := flags.String("arch", "amd64,arm64", "`ARCHITECTURES`")
 	epoch := flags.String("epoch", os.Getenv("SOURCE_DATE_EPOCH"), "`SECONDS` since 1970: the time in all files")
 	flags.BoolVar(&imageOnly, "image-only", false, "nothing but the image")
-	flags.StringVar(&r.checks, "checks", ".checks", "`FILE` of what ran whole and green, by commit; make writes it")
+	flags.StringVar(&r.checks, "checks", checks.File, "`FILE` of the parts that ran whole and green; make writes it")
 	flags.BoolVar(&r.unchecked, "unchecked", false, "do not reject a commit on which something did not run: the notes say it")
 	if err := flags.Parse(args); err != nil {
 		return nil, false, err

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/muster-scheduler/muster/release/checks"
 )
 
 const (
@@ -64,13 +66,16 @@ The image is %[1]s@%[2]s, for %[3]s. Both programs are in it.
 muster-%[7]s-manifests.tar.gz has the same for kustomize. SHA256SUMS has the checksum of each file. The same commit and the same
 version of Go give the same files.
 
-## What ran on commit %[9]s
+## What ran on the files of commit %[9]s
 
-| command | ended |
-|---|---|
+Pages may have changed after the runs. Another file has not.
+
+| command | green parts | the last ended |
+|---|---|---|
 `, r.image, r.digest, strings.Join(r.arches, " and "), charts, chartVersion(r.version), project, r.version, krewFile, r.commit)
-	for _, target := range required {
-		fmt.Fprintf(&out, "| make %s | %s |\n", target, cmp.Or(r.green[target].at, "did not run"))
+	for _, check := range checks.Names {
+		g := r.green[check]
+		fmt.Fprintf(&out, "| make %s | %d of %d | %s |\n", check, g.parts, g.of, cmp.Or(g.last, "did not run"))
 	}
 	return os.WriteFile(filepath.Join(r.out, notesFile), []byte(out.String()), 0o644)
 }

@@ -90,6 +90,7 @@ func TestArguments(t *testing.T) {
 		name[0] = unicode.ToLower(name[0])
 		want = append(want, string(name))
 	}
+	want = append(want, "starvationTimeout") // another name of backfill.promiseAfter
 	require.ElementsMatch(t, want, keys(readSchema(t, "muster").Properties["coschedulingArgs"].Properties))
 }
 

@@ -73,8 +73,9 @@ func interchangeable(subGroups []SubGroup) bool {
 	})
 }
 
-// share returns how many complete sub-groups of one policy must run on, and how many of its sub-groups may be evicted. members is the most
-// members that these have, at most spare. Incomplete sub-groups may be evicted in any case.
+// share returns how many complete sub-groups of one policy must continue to run, and how many of its sub-groups may be evicted. members is
+// the most members that the evictable ones have, at most spare. Incomplete sub-groups are evictable first. If they alone have more than
+// spare members, no sub-group is evictable.
 func share(subGroups []SubGroup, spare int) (kept, evictable, members int) {
 	var complete []int
 	for _, s := range subGroups {

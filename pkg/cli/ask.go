@@ -171,7 +171,8 @@ func oneLine(text string) string {
 	return strings.ReplaceAll(text, "\n", string(unicode.ReplacementChar))
 }
 
-// objects returns the objects of the files or of the cluster, and the scheduler's configuration.
+// objects returns the objects of the files or of the cluster. The scheduler's configuration is that of --config, else that of the files; it
+// is not read from the cluster.
 func (f *askFlags) objects(ctx context.Context, cmd *cobra.Command) (o ask.Options, set *simulate.Set, err error) {
 	if f.config != "" {
 		if o.Config, err = os.ReadFile(f.config); err != nil {

@@ -111,7 +111,7 @@ func TestAskRoundTrip(t *testing.T) {
 		{
 			[]string{"topology", "--for", "podgroup/g"}, &ask.Topology{}, []string{"layer", "path", "nodes", "free", "used", "reserved", "children"},
 		},
-		{[]string{"queue"}, &[]ask.Waiter{}, []string{"gang", "priority", "since", "members", "reason"}},
+		{[]string{"queue"}, &[]ask.Waiter{}, []string{"gang", "priority", "since", "members", "reason", "start"}},
 	} {
 		data := run(append(test.args, "-o", "json")...)
 		require.NoError(t, json.Unmarshal(data, test.value))

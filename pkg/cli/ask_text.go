@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/muster-scheduler/muster/pkg/kube/ask"
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
 // maxRows bounds the listed domains and gangs, unless the output is wide.
@@ -51,6 +52,15 @@ func explainText(e *ask.Explanation, wide bool) string {
 			fmt.Fprintf(&out, "Queue: first of %d\n", q.Of)
 		default:
 			fmt.Fprintf(&out, "Queue: %d of %d, after %s\n", q.Position, q.Of, oneLine(severalNames(q.Ahead, wide)))
+		}
+	}
+	if s := e.Start; s != nil {
+		text := "Start: " + startText(s, e.At())
+		if !s.Time.IsZero() {
+			text += " in " + orCluster(s.Domain)
+		}
+		for i, line := range wrapped(text+". "+s.Why, tableWidth) {
+			fmt.Fprintf(&out, "%s%s\n", strings.Repeat("  ", min(i, 1)), line)
 		}
 	}
 	for _, h := range e.Holders {
@@ -149,7 +159,7 @@ func evictionText(e *ask.Eviction) string {
 	case e.Part:
 		return fmt.Sprintf("at most %d", e.Slots)
 	case e.Untried:
-		return "search limit reached"
+		return "not every set of victims was tried"
 	case e.Possible && e.Pods == 0 && e.SentBack == 0:
 		return "no pods"
 	case e.Possible && e.Pods == 0:
@@ -188,20 +198,29 @@ func queueText(all []ask.Waiter, now time.Time, wide bool) string {
 			lines = 10
 		}
 		t.add(indented(w.Reason, lines), position, w.Gang, strconv.Itoa(int(w.Priority)), age(w.Since, now),
-			w.Members.String(), string(w.State), reserved, startText(w.EstimatedStart, now))
+			w.Members.String(), string(w.State), reserved, startText(w.Start, now))
 	}
 	t.write(&out)
 	return out.String()
 }
 
-func startText(at *time.Time, now time.Time) string {
+// startText returns when a gang starts, for a table; "-" for nil. Times are UTC, rounded up to a minute.
+func startText(s *simulate.Start, now time.Time) string {
 	switch {
-	case at == nil:
+	case s == nil:
 		return "-"
-	case !at.After(now):
+	case s.Time.IsZero():
+		return string(s.Kind)
+	case s.Kind == simulate.Forecast && !s.Time.After(now):
 		return "now"
+	case s.Kind == simulate.Forecast && s.Time.Before(now.Add(time.Minute)):
+		return "in " + duration.HumanDuration(s.Time.Sub(now).Round(time.Second))
 	}
-	return "in " + duration.HumanDuration(at.Sub(now))
+	at, layout := s.Time.UTC().Add(time.Minute-1).Truncate(time.Minute), "15:04Z"
+	if at.Sub(now).Abs() >= 24*time.Hour {
+		layout = "2006-01-02 15:04Z"
+	}
+	return string(s.Kind) + " " + at.Format(layout)
 }
 
 // maxDrawnNodes bounds the nodes in the picture.
@@ -210,8 +229,8 @@ const maxDrawnNodes = 200
 // topologyText formats the network: as a picture, or as a list of domains if listed is true or there are too many nodes.
 func topologyText(t *ask.Topology, listed, wide bool) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Slots for %s: %d free, %d used, %d reserved; %d of %d nodes broken\n", oneLine(t.For), t.Free, t.Used,
-		t.Reserved, t.Broken, t.Nodes)
+	fmt.Fprintf(&out, "Slots for %s: %d free, %d used, %d reserved\nNodes: %d, of which %d are cordoned or not ready\n",
+		oneLine(t.For), t.Free, t.Used, t.Reserved, t.Nodes, t.Broken)
 	if t.Problem != "" {
 		paragraph(&out, "Topology: "+t.Problem)
 	}

@@ -56,14 +56,18 @@ func unknownError(err error) error {
 
 func newDrainPlanCommand() *cobra.Command {
 	f := askFlags{}
+	at := ""
 	cmd := &cobra.Command{
 		Use:   "drain-plan DOMAIN",
 		Short: "What stops if a domain is taken out of service, where it goes, and what does not fit",
 		Long: `List the gangs that maintenance of a domain stops, the domain where each gang restarts, the pods
 that are evicted for them, and the gangs and pods that do not fit elsewhere. DOMAIN is a path as
-"topology" prints it (LAYER/PATH also works), or the name of a node.` + drainHow + askReads + drainCodes,
+"topology" prints it (LAYER/PATH also works), or the name of a node.` + drainHow + `
+
+With --at the answer is for a later time: ` + atHelp + askReads + drainCodes,
 		Example: `  kubectl muster drain-plan spine-1/block-2
   kubectl muster drain-plan node-7 -o wide
+  kubectl muster drain-plan spine-1/block-2 --at 2026-12-01T02:00:00Z
   musterctl drain-plan SpineLayer/spine-1 -f cluster.yaml -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
@@ -74,7 +78,12 @@ that are evicted for them, and the gangs and pods that do not fit elsewhere. DOM
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var d *ask.Drain
-			err := f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (_ any, _ func(bool) string, err error) {
+			moment, err := parseAt(at)
+			if err != nil {
+				return err
+			}
+			err = f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (_ any, _ func(bool) string, err error) {
+				o.At = moment
 				d, err = ask.DrainDomain(ctx, o, set, args[0])
 				return d, func(wide bool) string { return drainText(d, wide) }, err
 			})
@@ -85,6 +94,7 @@ that are evicted for them, and the gangs and pods that do not fit elsewhere. DOM
 		},
 	}
 	f.add(cmd)
+	addAt(cmd, &at)
 	return cmd
 }
 
@@ -138,6 +148,9 @@ func drainText(d *ask.Drain, wide bool) string {
 		for _, line := range wrapped(text, tableWidth) {
 			out.WriteString(line + "\n")
 		}
+	}
+	if d.At != "" {
+		flow("At " + d.At + ": " + counted(len(d.Ended), "pod has", "pods have") + " ended as declared.")
 	}
 	flow(fmt.Sprintf("%s (%s, %s): %s", orCluster(d.Domain), d.Layer, nodes, evictionSentence(d)))
 	if d.Pods > 0 {

@@ -63,10 +63,11 @@ func newQueueCommand() *cobra.Command {
 		Short: "Which gangs wait, in the order in which they will be tried, and for what",
 		Long: `List the waiting gangs in the order in which the scheduler tries them: since when, bound and needed
 members, what each gang waits for, its reserved nodes, and the victims that still terminate there.
-The estimated start is when enough pods have reached their activeDeadlineSeconds, if gangs further
-ahead took nothing. A dash means that the pods have no deadline. Last come gangs that the scheduler
-does not try: the user's input is rejected, members are missing, or the members name another
-scheduler or no gang.` + askSource,
+START is the promised start of the gang for which the scheduler holds capacity, or a forecast. Both
+are from the declared ends of running pods, in UTC. A forecast counts the gangs ahead and is not
+kept; the first 20 gangs get one. A dash stands for gangs that wait for something else. Last come
+gangs that the scheduler does not try: the user's input is rejected, members are missing, or the
+members name another scheduler or no gang.` + askSource,
 		Example: `  kubectl muster queue -A
   musterctl queue -f cluster.yaml -o json`,
 		Args: cobra.NoArgs,

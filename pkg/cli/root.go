@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Exit codes of errors without a code of their own, see ExitError. A mistake in the command line is exitUsage, any other error exitFailed.
@@ -63,6 +65,7 @@ func New() *cobra.Command {
 // Main runs the root command with args, prints its error to stderr, and returns the exit code: that of an ExitError, exitUsage for an
 // error before the command runs, else exitFailed.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	ctrllog.SetLogger(klog.Background()) // else controller-runtime prints a stack after 30 seconds
 	cmd, running := New(), false
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { running = true }
 	cmd.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process

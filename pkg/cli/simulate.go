@@ -26,6 +26,7 @@ type simulateFlags struct {
 	fromCluster  bool
 	files, later []string
 	whatIf       []string
+	at           string
 	only         string
 	failOn       []string
 	config       string
@@ -56,6 +57,8 @@ Each --what-if is done before the scheduler begins, in order:
   cordon=NODE                the node takes no new pod
   fail=NODE                  the node is gone with its pods; controllers recreate the pods
   add-nodes=N,like=NODE      N nodes come with the size, the labels and the devices of this one
+
+With --at the result is for a later time: ` + atHelp + `
 
 The files hold Nodes, Pods, PodGroups, the ClusterNetworkTopology, PriorityClasses,
 PodDisruptionBudgets and whatever else the profile's Filters read, as YAML or JSON,
@@ -96,10 +99,12 @@ With --only gang=NAMESPACE/NAME only that gang counts, and the pods that are evi
 	flags.BoolVar(&f.fromCluster, "from-cluster", false, "begin with the objects of a live cluster, and add the objects from files")
 	f.connection.add(cmd)
 	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`CHANGE` made before the scheduler begins; repeatable, in order: "+simulate.ChangeForms)
+	addAt(cmd, &f.at)
 	flags.StringVar(&f.only, "only", "", "`WHICH` part of the result is shown: waiting, evicted or gang=NAMESPACE/NAME (default: all)")
 	flags.StringSliceVar(&f.failOn, "fail-on", nil,
 		"`WHAT` makes the exit code 3 if the result has it: "+strings.Join(simulate.Failures, ", ")+"; separated by commas (default: nothing)")
-	flags.StringArrayVar(&f.later, "then", nil, "`FILE` to apply when all before it has settled; repeatable, in order")
+	flags.StringArrayVar(&f.later, "then", nil, "`FILE` to apply when all before it has settled, or a time "+
+		"that passes, such as +30m; repeatable, in order")
 	flags.StringVar(&f.config, "config", "", "`FILE` with a KubeSchedulerConfiguration "+
 		"(default: that of a dump that was made with one, or one that serves muster-scheduler and koord-scheduler)")
 	flags.BoolVar(&f.victimsStay, "victims-stay", false,
@@ -177,6 +182,9 @@ const exitFailOn = 3
 // options returns the options that do not depend on the source of the objects.
 func (f *simulateFlags) options() (o simulate.Options, err error) {
 	o.VictimsStay = f.victimsStay
+	if o.At, err = parseAt(f.at); err != nil {
+		return o, err
+	}
 	for _, text := range f.whatIf {
 		change, err := simulate.ParseChange(text)
 		if err != nil {
@@ -212,6 +220,14 @@ func (f *simulateFlags) sets(
 		o.Config = first.Configuration()
 	}
 	for _, file := range f.later {
+		if pause, ok := strings.CutPrefix(file, "+"); ok {
+			d, err := time.ParseDuration(pause)
+			if err != nil || d <= 0 {
+				return nil, nil, usageError("--then: %q is invalid; supported values: a file, or + and a duration, such as +30m", file)
+			}
+			later = append(later, simulate.Pause(d))
+			continue
+		}
 		set, err := readSet(cmd, []string{file})
 		if err != nil {
 			return nil, nil, err
@@ -231,6 +247,9 @@ func simulateError(err error, configFile string) error {
 			return usageError("--config %s: %w", configFile, err)
 		}
 		return usageError("%w", err)
+	}
+	if moment := (*simulate.MomentError)(nil); errors.As(err, &moment) {
+		return usageError("--at %w", err)
 	}
 	if change := (*simulate.ChangeError)(nil); errors.As(err, &change) {
 		return usageError("--what-if %w", err)

@@ -33,6 +33,9 @@ func simulateTable(r *simulate.Result, wide bool) string {
 	}
 	if len(r.Gangs) > 0 {
 		gangs := newTable("GANG", "STATE", "BOUND", "DOMAIN")
+		if slices.ContainsFunc(r.Gangs, func(g simulate.Gang) bool { return g.Start != nil }) {
+			gangs = newTable("GANG", "STATE", "BOUND", "DOMAIN", "START")
+		}
 		for _, g := range r.Gangs {
 			note := message(g.Message)
 			if g.State == simulate.Scheduled {
@@ -41,7 +44,11 @@ func simulateTable(r *simulate.Result, wide bool) string {
 			if r := g.Repair; r != nil {
 				note = fmt.Sprintf("%s: %s.", r.State, strings.TrimSuffix(r.Message, "."))
 			}
-			gangs.add(indented(note, maxMessageLines), g.Namespace+"/"+g.Name, string(g.State), fmt.Sprintf("%d/%d", g.Bound, g.Min), g.Domain)
+			row := []string{g.Namespace + "/" + g.Name, string(g.State), fmt.Sprintf("%d/%d", g.Bound, g.Min), g.Domain}
+			if g.Start != nil {
+				row = append(row, startText(g.Start, r.Time))
+			}
+			gangs.add(indented(note, maxMessageLines), row...)
 		}
 		gangs.write(&out)
 		out.WriteByte('\n')

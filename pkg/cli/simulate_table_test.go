@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,4 +44,14 @@ d/c           the cluster
 		{Namespace: "d", Name: "b", State: simulate.Scheduled, Bound: 2, Min: 2},
 		{Namespace: "d", Name: "c", State: simulate.Scheduled, Bound: 2, Min: 2, Eviction: &status.Explanation{Rule: evict.NotAll}},
 	}}, false))
+}
+
+// A start on another day than the simulated time is shown with its date.
+func TestSimulateTableShowsTheDateOfAStart(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for hours, want := range map[int]string{1: " promised 13:00Z\n", 30 * 24: " promised 2026-01-31 12:00Z\n"} {
+		start := &simulate.Start{Kind: simulate.Promised, Time: now.Add(time.Duration(hours) * time.Hour)}
+		r := &simulate.Result{Time: now, Gangs: []simulate.Gang{{Namespace: "ns", Name: "a", State: "Unschedulable", Start: start}}}
+		require.Contains(t, simulateTable(r, false), want)
+	}
 }

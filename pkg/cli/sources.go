@@ -51,6 +51,7 @@ in the command line.`,
 	return cmd
 }
 
+// run prints which APIs make gangs in the cluster, and which gangs there are.
 func (f *sourcesFlags) run(cmd *cobra.Command) error {
 	if f.output != "table" && f.output != "json" {
 		return usageError("--output %s: supported values: table, json", f.output)

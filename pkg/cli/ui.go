@@ -203,7 +203,8 @@ func (w *watched) view(ctx context.Context, o ask.Options, set *simulate.Set, do
 	return do(v)
 }
 
-// stampNow returns a text that changes when a file changes; "" for a cluster. Standard input never changes.
+// stampNow returns a text that differs from an earlier one if a file was added, removed or changed in between, by size and time; "" for a
+// cluster. Standard input never changes.
 func (w *watched) stampNow() string {
 	var out strings.Builder
 	for _, name := range w.flags.files {
@@ -270,7 +271,10 @@ func stateOf(ctx context.Context, v *ask.View, slotSize ask.SlotSize) (*page.Sta
 	for _, w := range queue {
 		entry := page.Waiter{
 			Gang: w.Gang, Priority: w.Priority, Bound: w.Members.Bound, Min: w.Members.Min,
-			State: string(w.State), Reason: w.Reason, Starts: w.EstimatedStart,
+			State: string(w.State), Reason: w.Reason,
+		}
+		if w.Start != nil {
+			entry.Start = &page.Start{Kind: string(w.Start.Kind), Time: w.Start.Time, Domain: w.Start.Domain}
 		}
 		if !w.Since.IsZero() {
 			entry.Since = &w.Since

@@ -51,20 +51,11 @@ func example3(c *localcluster.Cluster) []step {
 // addGPUNodes adds nodes with devices.
 func addGPUNodes(c *localcluster.Cluster) step {
 	return func(ctx context.Context, d *demo) error {
-		file, err := examples.Devices.Open("devices/nodes.yaml")
-		if err != nil {
-			return err
+		n, err := addNodesOf(ctx, c, examples.Devices, "devices/nodes.yaml")
+		if err == nil {
+			d.say(fmt.Sprintf("%d more nodes come, from %s: 4 GPUs and 2 NICs each, on 2 switches.", n, example("devices/nodes.yaml")))
 		}
-		defer file.Close()
-		nodes, err := localcluster.ReadNodes(file)
-		if err != nil {
-			return err
-		}
-		if err := c.AddNodes(ctx, nodes); err != nil {
-			return err
-		}
-		d.say(fmt.Sprintf("%d more nodes come, from %s: 4 GPUs and 2 NICs each, on 2 switches.", len(nodes), example("devices/nodes.yaml")))
-		return nil
+		return err
 	}
 }
 

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -62,7 +63,7 @@ const (
 )
 
 // saysChoice is Muster's own message on why it evicts in spine-1.
-const saysChoice = "evicts in spine-1: fewest slots, counted without all possible victims (binpack). " +
+const saysChoice = "evicts in spine-1: least capacity if all possible victims were gone (binpack). " +
 	"spine-1: 1 pod of priority 1000; spine-0: 1 pod of priority 1000; spine-2: impossible"
 
 // longestMessage is the limit of a message, in bytes.
@@ -122,8 +123,8 @@ func example1() []step {
 		podGroup("topology-demo-job", "4", "4", "Running"),
 		say("The gang (x) fills spine-1:"),
 		draw(&after),
-		say("Why spine-1? No block had 4 free slots, spine-0 had 5 and spine-1 had 4. The deepest layer that has room for all wins.",
-			"Of its domains binpack takes the one with the fewest free slots: large holes stay whole for large gangs."),
+		say("Why spine-1? No block had capacity for 4 members; spine-0 had capacity for 5, and spine-1 for 4. The deepest layer with capacity "+
+			"for all wins.", "Of its domains binpack takes the one with the least free capacity: larger domains stay free for larger gangs."),
 
 		say("Now the gang goes. (--force, because nothing real runs in these pods.)"),
 		runShown(slices.Concat([]string{"delete"}, files, []string{"--force"})...),
@@ -161,7 +162,7 @@ func example2(c *localcluster.Cluster) []step {
 		runChecked(choiceEvent, "get", "events", "--field-selector=reason=Preempting,involvedObject.kind=PodGroup",
 			"-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`),
 		say("Fewest evictions win. spine-0 and spine-1 need one each, and spine-2 has too few nodes. Between equals binpack decides:",
-			"counted without all possible victims, spine-1 has the fewest slots."),
+			"if all possible victims were gone, spine-1 would have the least capacity."),
 
 		say(fmt.Sprintf("The victim takes %d seconds to terminate. "+
 			"The nominated nodes are reserved for the gang until then.", int(terminationDelay.Seconds()))),
@@ -189,26 +190,30 @@ func columnsWhenBound(c *localcluster.Cluster) []string {
 // addNodes adds the documented nodes.
 func addNodes(c *localcluster.Cluster) step {
 	return func(ctx context.Context, d *demo) error {
-		file, err := examples.FS.Open("example-nodes.yaml")
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		nodes, err := localcluster.ReadNodes(file)
-		if err != nil {
-			return err
-		}
 		release, err := d.version(ctx)
 		if err != nil {
 			return err
 		}
-		if err := c.AddNodes(ctx, nodes); err != nil {
-			return err
+		n, err := addNodesOf(ctx, c, examples.FS, "example-nodes.yaml")
+		if err == nil {
+			d.say(fmt.Sprintf("Kubernetes %s is up with the %d nodes of %s, 8 CPUs and 32Gi each.", release, n, example("example-nodes.yaml")))
 		}
-		d.say(fmt.Sprintf("Kubernetes %s is up with the %d nodes of %s, 8 CPUs and 32Gi each.",
-			release, len(nodes), example("example-nodes.yaml")))
-		return nil
+		return err
 	}
+}
+
+// addNodesOf adds the nodes in a file, and returns their number.
+func addNodesOf(ctx context.Context, c *localcluster.Cluster, files fs.FS, name string) (n int, err error) {
+	file, err := files.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	nodes, err := localcluster.ReadNodes(file)
+	if err != nil {
+		return 0, err
+	}
+	return len(nodes), c.AddNodes(ctx, nodes)
 }
 
 // awaitClasses waits until pods may name the priority classes.

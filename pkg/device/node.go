@@ -252,7 +252,7 @@ func (n *Node) kind(t Type) int {
 	return -1
 }
 
-// find returns the index of a device in devices; -1 if there is none.
+// find returns the index in n.devices of the device with this type and minor number; -1 if there is none.
 func (n *Node) find(t Type, minor int) int {
 	k := n.kind(t)
 	if k < 0 {

@@ -235,7 +235,8 @@ func (x *search) withinFree(remaining []int) bool {
 	return true
 }
 
-// takeOrFree takes the picked devices (sign 1) or frees them (sign -1).
+// takeOrFree takes the picked devices (sign 1) or frees them (sign -1). Taking a pick with a VF group sets its vf to the first free VF of
+// the group.
 func (x *search) takeOrFree(picks []pick, sign int) {
 	for i := range picks {
 		p := &picks[i]

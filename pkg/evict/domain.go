@@ -39,7 +39,7 @@ func (d *domain) arrange() {
 	}
 }
 
-// all returns the domain's victims that may be in a closed set.
+// all returns the domain's victims that may be in a closed set (see bundles.go).
 func (d *domain) all() []Pick {
 	if d.listed == nil {
 		d.listed = []Pick{}

@@ -219,7 +219,7 @@ func shapes(victims []Victim) (groups [][]int) {
 }
 
 // someSets returns all small sets and, for each number of slots up to most, minimal sets that free them. It evicts the cheapest victims
-// until these suffice, or all victims, and puts them back, the most expensive or the cheapest first.
+// until these suffice, or all victims, and puts those back that are not needed.
 func someSets(victims []Victim, free, most offer.Slots, slots func([]int) offer.Slots) [][]int {
 	sets := smallSets(len(victims))
 	order := indexes(len(victims))

@@ -11,8 +11,9 @@ import (
 )
 
 // rankNodes sets nodeOptions, once for all domains, and rank. Package plan breaks ties by the order of the tree, so the search sorts its
-// trees by rank. Nodes with the least released capacity of their cheapest victims come first, then younger victims, then names. This is
-// exact for single victims, and a heuristic for sets.
+// trees by rank. Nodes without a helpful victim come last. The other nodes are compared by their cheapest victims: first victims on which
+// no gang depends (Victim.Leads), then the least released capacity. Next come younger victims, then higher ranks in the gang (Victim.Rank),
+// then the order of the tree. This is exact for single victims, and a heuristic for sets.
 func (s *search) rankNodes() {
 	if s.nodeOptions != nil {
 		return
@@ -20,10 +21,10 @@ func (s *search) rankNodes() {
 	s.nodeOptions, _ = (&domain{search: s, hi: len(s.Nodes)}).nodes(nil, nil, false)
 	type key struct {
 		free     bool // no victim helps on this node
-		leads    bool
+		leads    bool // the gang of a victim depends on it
 		released int64
 		started  int64
-		rank     int
+		rank     int // the lowest Victim.Rank; higher ones are evicted first
 	}
 	keys := make([]key, len(s.Nodes))
 	for i := range s.nodeOptions {

@@ -193,7 +193,7 @@ func (d *domain) nodes(excluded func(Pick) bool, charged map[Budget]bool, bundle
 	return nodes, indexOf
 }
 
-// picked maps the victim indexes gone by indexOf, a result of nodes.
+// picked returns indexOf[v] for each victim index v in gone; gone itself if indexOf is nil. indexOf comes from nodes.
 func picked(indexOf, gone []int) []int {
 	if indexOf == nil {
 		return gone

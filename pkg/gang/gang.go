@@ -174,17 +174,24 @@ type (
 		Group   Ref
 		Refusal Obstacle
 	}
-	// RetryDue says that the group without a plan is to be tried again at a time.
+	// RetryDue says that the group without a plan is to be tried again at a time, or earlier.
 	RetryDue struct {
 		Group Ref
 		At    time.Time
 	}
 	// CapacityHeld holds these nodes for the starving group whose turn it is, until there are enough. With For, the hold
-	// is for a group whose turn it is not, and ends after that time.
+	// is for a group whose turn it is not, and ends after that time. Promise is the promised start of a group whose turn it is. The nodes may
+	// then be in use until that time.
 	CapacityHeld struct {
-		Group  Ref
-		Places []Assignment
-		For    time.Duration
+		Group   Ref
+		Places  []Assignment
+		For     time.Duration
+		Promise Promise
+	}
+	// Promised says that an earlier process promised the group a start.
+	Promised struct {
+		Group   Ref
+		Promise Promise
 	}
 	// Dropped says that the group's plan cannot be carried out, because Node did not accept a member. With Learned,
 	// the next plan differs because of new information: no node is avoided and the retry is immediate.
@@ -203,6 +210,9 @@ type (
 	NodeGone struct{ Node string }
 	// NodeClosed says that the node got a taint or was cordoned.
 	NodeClosed struct{ Node string }
+	// EndsChanged says that declared ends of running pods, or the nodes that take pods, have changed. The groups that hold capacity are
+	// tried again at the next Tick, because their promised starts may be other times.
+	EndsChanged struct{}
 	// Tick says that time passed.
 	Tick struct{}
 )
@@ -227,10 +237,12 @@ func (ev PlanSearched) apply(b *Book, _ time.Time) []Effect    { return b.noteTr
 func (ev Unschedulable) apply(b *Book, now time.Time) []Effect { return b.noteRefusal(ev, now) }
 func (ev RetryDue) apply(b *Book, _ time.Time) []Effect        { return b.retryAt(ev) }
 func (ev CapacityHeld) apply(b *Book, now time.Time) []Effect  { return b.hold(ev, now) }
+func (ev Promised) apply(b *Book, now time.Time) []Effect      { return b.restorePromise(ev, now) }
 func (ev Dropped) apply(b *Book, now time.Time) []Effect       { return b.dropPlan(ev, now) }
 func (ev VictimStays) apply(b *Book, now time.Time) []Effect   { return b.abandonReservation(ev, now) }
 func (ev NodeGone) apply(b *Book, now time.Time) []Effect      { return b.removeNode(ev.Node, now) }
 func (ev NodeClosed) apply(b *Book, _ time.Time) []Effect      { return b.closeNode(ev.Node) }
+func (ev EndsChanged) apply(b *Book, now time.Time) []Effect   { return b.retryHolders(now) }
 func (ev Tick) apply(b *Book, now time.Time) []Effect          { return b.tick(now) }
 
 // Verb says what the caller must do for an Effect.
@@ -269,6 +281,8 @@ type Effect struct {
 type Book struct {
 	// Starve is how long a group is unschedulable before capacity is held for it; 0 disables that.
 	Starve time.Duration
+	// Promises is to how many groups of the cluster a start is promised at a time.
+	Promises int
 	// Repair is how long nodes are reserved for the missing members of an incomplete gang; 0 disables that.
 	Repair time.Duration
 	// Follow enables the effect Moved.
@@ -365,6 +379,8 @@ type group struct {
 	heldNodes          map[string]string // pod -> node, as in a plan, but not enough of them
 	holdGrown          time.Time         // when their number last grew
 	holdUntil          time.Time         // when the hold ends; zero if it is the group's turn
+	promise            Promise           // of a group whose turn it is
+	tryAt              time.Time         // when to try the group because its promised start has come; zero without a promise
 	// vainHolds counts capacity holds that ended without a plan.
 	vainHolds int
 }

@@ -216,6 +216,7 @@ func (b *Book) resetUnplanned(key Ref, ready bool) (out []Effect) {
 	*g = group{
 		refusal: g.refusal, retryAt: g.retryAt, failures: g.failures, avoid: g.avoid, unschedulableSince: g.unschedulableSince,
 		heldNodes: g.heldNodes, holdGrown: g.holdGrown, holdUntil: g.holdUntil, vainHolds: g.vainHolds, firstRefusal: g.firstRefusal,
+		promise: g.promise, tryAt: g.tryAt,
 	}
 	if !ready {
 		out = b.endStarvation(key, g)

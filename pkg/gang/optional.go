@@ -180,7 +180,7 @@ func (b *Book) addChoice(v *Group) {
 	}
 }
 
-// Count sets Members of each gang of the choice to its pending members. The choice must not be nil.
+// Count sets Members of each gang of the choice to the number of its pending members. The choice must not be nil.
 func (g *Group) Count() {
 	index := map[Ref]int{}
 	for i, declared := range g.Gangs {

@@ -152,7 +152,22 @@ func (b *Book) removeNode(node string, now time.Time) (out []Effect) {
 		}
 		out = append(out, b.dropPlan(Dropped{Group: key, Why: why}, now)...)
 	}
+	for _, key := range b.groupsWhere(func(g *group) bool { return g.promise.Exists() && holdsNode(g, node) }) {
+		if rep := b.representative(key); rep != nil {
+			out = append(out, Effect{Verb: WakeLater, Pod: rep.Pod})
+		}
+	}
 	return out
+}
+
+// holdsNode returns whether capacity is held for a group on the node.
+func holdsNode(g *group, node string) bool {
+	for _, n := range g.heldNodes {
+		if n == node {
+			return true
+		}
+	}
+	return false
 }
 
 // closeNode wakes the groups whose reservation uses the node: only Filters know whether members tolerate the taint. For members of a
@@ -248,7 +263,7 @@ func (b *Book) abandonReservation(ev VictimStays, now time.Time) []Effect {
 	return out
 }
 
-// forget drops the plan of a group, reserved or not, and its capacity hold.
+// forget drops the plan of a group, reserved or not, and ends its starvation with its capacity hold. The group stays in the book.
 func (b *Book) forget(key Ref, why string) []Effect {
 	g := b.groups[key]
 	if g == nil {
@@ -302,10 +317,13 @@ func (b *Book) retryLater(g *group, now time.Time) {
 	g.failures++
 }
 
-// retryAt sets when the representative of a group without a plan tries again.
+// retryAt sets when the representative of a group without a plan tries again, unless an earlier time is set.
 func (b *Book) retryAt(ev RetryDue) []Effect {
-	if b.isKey(ev.Group) {
-		b.group(ev.Group).retryAt = ev.At
+	if !b.isKey(ev.Group) {
+		return nil
+	}
+	if g := b.group(ev.Group); g.retryAt.IsZero() || ev.At.Before(g.retryAt) {
+		g.retryAt = ev.At
 	}
 	return nil
 }

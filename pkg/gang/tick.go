@@ -23,6 +23,9 @@ func (b *Book) tick(now time.Time) (out []Effect) {
 		if passed(g.retryAt, now) {
 			g.retryAt, retry = time.Time{}, true
 		}
+		if passed(g.tryAt, now) {
+			g.tryAt, retry = now.Add(retryDue), true
+		}
 		if retry {
 			if m := b.triedMember(key); m != nil {
 				out = append(out, Effect{Verb: Wake, Pod: m.Pod})
@@ -55,9 +58,10 @@ func (b *Book) groupsWhere(match func(*group) bool) (keys []Ref) {
 	return keys
 }
 
-// due returns whether a tick at this time changes the group.
+// due returns whether one of the group's times has passed: its deadline, its retry, its promised start, the end of its hold, or the end of
+// an avoided node.
 func (g *group) due(now time.Time) bool {
-	if passed(g.deadline, now) || passed(g.retryAt, now) || passed(g.holdUntil, now) {
+	if passed(g.deadline, now) || passed(g.retryAt, now) || passed(g.tryAt, now) || passed(g.holdUntil, now) {
 		return true
 	}
 	for _, a := range g.avoid {

@@ -225,6 +225,9 @@ type Group struct {
 	Holding bool
 	// Starving says that capacity is held for the group although it is not enough. HeldNodes is what is held.
 	Starving bool
+	// Promise is the promised start of a starving group. MayPromise says that a start may be promised to it.
+	Promise    Promise
+	MayPromise bool
 	// UnschedulableSince is when the first search failed after the latest plan; zero if none failed.
 	UnschedulableSince time.Time
 	HeldNodes          map[string]string // pod -> node
@@ -424,7 +427,9 @@ func (b *Book) GroupOf(key Ref) (group *Group, ok bool) {
 	b.addChoice(v)
 	v.InFlight = b.inFlight(v.Key)
 	v.RepairUntil = b.repairUntil(v.Key)
-	v.Starving = b.holders[v.Key.Namespace] == v.Key
+	if v.Starving = b.holders[v.Key.Namespace] == v.Key; v.Starving {
+		v.MayPromise = b.mayPromise(v.Key)
+	}
 	if g := b.groups[v.Key]; g != nil {
 		v.Places, v.Waiting = maps.Clone(g.plan), g.unconfirmed
 		for node, a := range g.avoid {
@@ -439,6 +444,7 @@ func (b *Book) GroupOf(key Ref) (group *Group, ok bool) {
 			maps.Copy(v.Places, a.nodes)
 		}
 		v.UnschedulableSince = g.firstRefusal
+		v.Promise = g.promise
 		v.Turn, v.HeldNodes = slices.Clone(g.turn), maps.Clone(g.heldNodes)
 	}
 	return v, true
@@ -476,7 +482,8 @@ type State struct {
 	// Refusal says what the gang waits for before it can be planned, or why the last search failed.
 	Refusal  Obstacle
 	Reserved bool
-	Repair   Repair // of an incomplete gang
+	Repair   Repair  // of an incomplete gang
+	Promise  Promise // of its group
 }
 
 // Numbers returns the state of a gang without its Refusal, whose text is costly to make.
@@ -484,7 +491,7 @@ func (b *Book) Numbers(ref Ref) State {
 	s := State{Gang: ref}
 	group := b.groups[b.groupKey(ref)]
 	if group != nil {
-		s.Reserved = group.unconfirmed
+		s.Reserved, s.Promise = group.unconfirmed, group.promise
 	}
 	if g := b.gangs[ref]; g != nil {
 		s.Exist = g.counts.exist

@@ -112,7 +112,8 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return c, nil
 }
 
-// start starts the programs one after the other, and returns when all of them are ready.
+// start starts the programs one after the other. It returns when the API server has the default namespace, and kube-controller-manager, if
+// started, is healthy. It does not wait for KWOK. After an error, the caller stops the programs.
 func (c *Cluster) start(ctx context.Context, programs map[Component]string, options Options) error {
 	if err := c.startPlane(programs, options); err != nil {
 		return err

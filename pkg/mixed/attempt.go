@@ -37,7 +37,8 @@ func chooseAll(w World, j Job, vecs int) (*Plan, *plan.Refusal) {
 	return p, nil
 }
 
-// passesTrial returns whether the trial accepts the members of p in some order, and sorts p.Puts so; true without a trial.
+// passesTrial returns whether the trial accepts the members of p in an order that rehearse finds; true without a trial. It sorts p.Puts in
+// this order. If it returns false, p.Puts lacks members, and the caller discards p.
 func (m *search) passesTrial(p *Plan) bool {
 	if m.Trial == nil {
 		return true

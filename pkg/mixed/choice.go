@@ -170,17 +170,24 @@ func (s *setSearch) refuse(cut bool) (*Plan, *plan.Refusal) {
 	return nil, r
 }
 
-// withPendingMember returns set if it has a pending member, else the smallest valid set that adds one gang with pending members.
+// withPendingMember returns set if it has a pending member. Otherwise it adds the gang with the fewest pending members that gives a valid
+// set. If no gang does, it returns the smallest valid set with pending members; all gangs if there is none, or if multiples apply.
 func (s *setSearch) withPendingMember(set choice.Set) choice.Set {
 	if s.choice.Members(set) > 0 {
 		return set
 	}
-	best := s.choice.All()
+	best, found := s.choice.All(), false
 	for i := range set {
 		larger := slices.Clone(set)
 		larger[i] = true
 		if _, ok := s.choice.Needs(larger); ok && s.choice.Members(larger) > 0 && s.choice.Members(larger) < s.choice.Members(best) {
-			best = larger
+			best, found = larger, true
+		}
+	}
+	if !found && s.job.multiple(s.world.Tree) == 1 {
+		pending := func(set choice.Set) bool { return s.choice.Members(set) > 0 }
+		if sets := s.choice.Least(1, setsLookedAt, pending); len(sets) > 0 {
+			return sets[0]
 		}
 	}
 	return best
@@ -348,12 +355,18 @@ func (j Job) comparableChoice() *choice.Choice {
 // other nodes.
 func (j Job) Least(t *topology.Tree) []choice.Set { return j.least(j.comparableChoice(), t, leastSets) }
 
-// least is Least for the comparable choice c, with at most most sets.
-func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
+// multiple returns the largest podCountMultiple that applies to the job or to a set; 1 for none.
+func (j Job) multiple(t *topology.Tree) offer.Slots {
 	multiple := j.All.Multiple.Common(t.Depth())
 	for _, set := range j.Sets {
 		multiple = max(multiple, set.Multiple.Common(t.Depth()))
 	}
+	return multiple
+}
+
+// least is Least for the comparable choice c, with at most most sets.
+func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
+	multiple := j.multiple(t)
 	if multiple == 1 {
 		return c.Least(most, setsLookedAt, nil)
 	}
@@ -368,6 +381,9 @@ func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
 	sets := c.Least(most, setsCounted, valid)
 	if len(sets) == 0 {
 		return c.Least(most, setsLookedAt, nil)
+	}
+	if sub, _ := j.forSet(c, sets[0]); len(sub.job.Classes) == 0 {
+		return sets[:1] // the job has what it needs
 	}
 	for _, set := range c.Least(most, setsCounted, func(set choice.Set) bool {
 		sub, _ := j.forSet(c, set)

@@ -281,3 +281,28 @@ func TestMemberCountsForItsOwnGang(t *testing.T) {
 	}
 	assert.Equal(t, plan.OptionalGangs{Least: 2, Of: 3}, *refusal.Optional)
 }
+
+// TestRefusalNamesTheSmallestBranch: a branch with its minimum runs. Of another branch, two of three gangs must start. The refusal counts
+// two members, not all three.
+func TestRefusalNamesTheSmallestBranch(t *testing.T) {
+	w := sized([]offer.Slots{1}, "s0/r0/n0=1")
+	j := mixed.Job{Choice: &choice.Choice{Gangs: []choice.Gang{{Above: []choice.Level{{Name: "a", Least: 1}, {Name: "root", Least: 1}}}}}}
+	j.Gangs = []mixed.Gang{{}}
+	for rank := range 3 {
+		j.Classes = append(j.Classes, mixed.Class{Gang: rank + 1, Ranks: []int{rank}})
+		j.Gangs = append(j.Gangs, mixed.Gang{Need: 1})
+		j.Choice.Gangs = append(j.Choice.Gangs, choice.Gang{
+			Above: []choice.Level{{Name: "b", Least: 2}, {Name: "root", Least: 1}}, Open: true, Need: 1, Members: 1,
+		})
+	}
+	p, refusal := mixed.Choose(w, j)
+	if refusal == nil {
+		t.Fatalf("%v places one gang of the two that must start", p)
+	}
+	assert.Contains(t, refusal.String(), "desiredOfferSlot: 2,")
+	assert.Equal(t, plan.OptionalGangs{Started: 1, Of: 3}, *refusal.Optional)
+
+	j.All.Multiple = offer.Multiples{3}
+	_, refusal = mixed.Choose(w, j)
+	assert.Contains(t, refusal.String(), "desiredOfferSlot: 3,", "two are no multiple of 3")
+}

@@ -435,7 +435,7 @@ func TestBrowserAsks(t *testing.T) {
 	later := before.State
 	later.At = later.At.Add(time.Minute)
 	later.Waiting = []page.Waiter{later.Waiting[0]}
-	later.Waiting[0].Starts = &later.At
+	later.Waiting[0].Start = &page.Start{Kind: "forecast", Time: later.At}
 	b.page.Show(&later)
 	b.shows(2)
 	require.EqualValues(t, 1, answers.times.Load())

@@ -20,7 +20,7 @@ const (
 //
 //	id: 7                       the number of the State
 //	event: state | patch
-//	data: {…}                   a State, or a Patch for the previous State
+//	data: {…}                   a State, or a Patch from the State that this stream sent before
 func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	if r.Method == http.MethodHead {

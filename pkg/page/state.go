@@ -71,7 +71,14 @@ type Waiter struct {
 	Min      int        `json:"min"`
 	State    string     `json:"state"`
 	Reason   string     `json:"reason"` // one sentence
-	Starts   *time.Time `json:"starts,omitempty"`
+	Start    *Start     `json:"start,omitempty"`
+}
+
+// Start is when a waiting gang starts. Kind is promised, forecast or unknown.
+type Start struct {
+	Kind   string    `json:"kind"`
+	Time   time.Time `json:"time,omitzero"`
+	Domain string    `json:"domain,omitempty"` // "" is the whole cluster, or unknown
 }
 
 // DomainFit is the capacity of a domain for a waiting gang.

@@ -230,6 +230,11 @@ func (s *scene) rules(t *testing.T, text string) {
 		s.say("key      %s", or(key))
 		s.notes(notes)
 	}
+	required, preferred, notes, err := s.topology.PackOf(c)
+	if s.failed(err); err == nil {
+		s.say("pack     required %s, preferred %s", or(required), or(preferred))
+		s.notes(notes)
+	}
 	tiers, notes, err := s.topology.TiersOf(c)
 	if s.failed(err); err == nil {
 		said := ""

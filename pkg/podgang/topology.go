@@ -169,7 +169,7 @@ func (t Topology) rulesOfPack(c *TopologyConstraint, layerOf func(key string) (s
 	case !ok:
 		return gatherSpec(nil, required), []Note{{
 			Reason: reasons.TopologyKeyNotMapped, Info: true,
-			Message: fmt.Sprintf("%s.preferred: %q is no label key of a layer; it has no effect", c.Where, key),
+			Message: fmt.Sprintf("%s.preferred has no effect: %q is no label key of a layer", c.Where, key),
 		}}, nil
 	case layer == required:
 		return gatherSpec(nil, required), nil, nil
@@ -371,7 +371,8 @@ func (t Topology) keyOf(layer string) string {
 	return ""
 }
 
-// PackOf returns the label keys of the deepest required and preferred layers, "" for none. It is for schedulers that read PodGangs.
+// PackOf returns the label keys of the deepest required layer, and of the deepest preferred layer that has a key; "" for none. It is for
+// schedulers that read PodGangs. The error says that the required layer has no key.
 func (t Topology) PackOf(c *TopologyConstraint) (required, preferred string, notes []Note, err error) {
 	if c == nil {
 		return "", "", nil, nil
@@ -385,17 +386,15 @@ func (t Topology) PackOf(c *TopologyConstraint) (required, preferred string, not
 	}
 	for _, name := range t.layersBottomUp() {
 		for _, r := range rules.Rules {
-			switch {
-			case r.Layer != name:
-			case r.Strategy == scheduling.MustGather && required == "":
-				required = t.keyOf(name)
-			case r.Strategy == scheduling.PreferGather && preferred == "":
+			if r.Layer == name && r.Strategy == scheduling.PreferGather && preferred == "" {
 				preferred = t.keyOf(name)
 			}
 		}
 	}
-	if layer := t.deepestLayer(rules); layer != "" && required == "" {
-		return "", "", nil, &Error{reasons.TierUnknown, fmt.Sprintf("%s: layer %q has no label key", c.Where, layer)}
+	if layer := t.deepestLayer(rules); layer != "" {
+		if required = t.keyOf(layer); required == "" {
+			return "", "", nil, &Error{reasons.TierUnknown, fmt.Sprintf("%s: layer %q has no label key", c.Where, layer)}
+		}
 	}
 	return required, preferred, notes, nil
 }

@@ -236,6 +236,10 @@ func ValidatePodGroup(pg, old *unstructured.Unstructured, topology Topology) Ver
 		_, err := scheduling.ParseBackfill(value)
 		addError(scheduling.AnnotationBackfill, err)
 	}
+	if value, ok := annotations[scheduling.AnnotationMaxRuntime]; ok {
+		_, err := scheduling.ParseMaxRuntime(value)
+		addError(scheduling.AnnotationMaxRuntime, err)
+	}
 	if value, ok := annotations[scheduling.AnnotationTopologySpec]; ok {
 		spec, err := scheduling.ParseGatherSpec(value)
 		addError(scheduling.AnnotationTopologySpec, err)

@@ -13,7 +13,7 @@ import (
 type Want struct {
 	Quota string // "" is no quota, which has no limits
 	Asks  List
-	Fixed bool
+	Fixed bool // the members are never evicted, so they never borrow
 	Count int
 }
 
@@ -30,12 +30,12 @@ type Cause string
 
 // The causes of a refusal.
 const (
-	Broken   Cause = "broken"   // the quota cannot be used
-	OverMax  Cause = "max"      // above the quota's max
-	OverMin  Cause = "min"      // pods that are never evicted are above the quota's min
-	Held     Cause = "claimed"  // what is free below max is held for a starving gang
-	OverFree Cause = "runtime"  // above the fair share, and not enough can be borrowed
-	NotNext  Cause = "not next" // above the fair share, and another quota is served first
+	Broken   Cause = "broken"   // the quota cannot be used.
+	OverMax  Cause = "max"      // above the quota's max.
+	OverMin  Cause = "min"      // pods that are never evicted are above the quota's min.
+	Held     Cause = "claimed"  // what is free below max is held for a starving gang.
+	OverFree Cause = "runtime"  // above the fair share, and not enough can be borrowed.
+	NotNext  Cause = "not next" // above the fair share, and another quota is served first.
 )
 
 // Refusal says why a gang is not admitted: the first limit that it exceeds, from the quotas of its members upwards.
@@ -55,8 +55,8 @@ type Refusal struct {
 	Permanent                      bool     // exceeded also if no other gang used anything; see ExceededByAlone
 }
 
-// Standing is a limit and its use.
-type Standing struct{ Limit, Used, Reserved List }
+// Standing is a limit, its use, and what is requested within it.
+type Standing struct{ Limit, Used, Reserved, Request List }
 
 // View is the book as if some pods had terminated.
 type View struct {
@@ -553,7 +553,7 @@ func (l *load) overFairShare(r *request) *Refusal {
 		refusal := l.refuse(r, OverFree, fairShare, exceeds)
 		refusal.Borrowed = l.borrowers(r, exceeds)
 		top := l.refuse(l.requestOf(n.top), OverFree, v.book.accounts[n.top].fairShare, nil)
-		refusal.Tree = Standing{Limit: top.Limit, Used: top.Used, Reserved: top.Reserved}
+		refusal.Tree = Standing{Limit: top.Limit, Used: top.Used, Reserved: top.Reserved, Request: top.Request}
 		return refusal
 	}
 	if n.parent < 0 {
@@ -648,7 +648,7 @@ func (l *load) anyPreceding(i int) bool {
 	}
 	if b.accounts[i].starters > 0 {
 		for _, p := range b.accounts[i].parts {
-			if p.pods[Waiting] == 0 || b.passed[p.gang.name] || slices.Contains(b.together(l.gangRequest.Gang), p.gang.name) {
+			if p.pods[Waiting] == 0 || b.passedOver[p.gang.name] || slices.Contains(b.together(l.gangRequest.Gang), p.gang.name) {
 				continue
 			}
 			if waiting := v.waitingLoad(p.gang.name); waiting.starts() && waiting.precedes(l) {

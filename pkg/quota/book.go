@@ -36,15 +36,15 @@ type Book struct {
 	// Runtime limits quotas by their fair share; otherwise only by max. ScaleMin scales mins that exceed the total.
 	Runtime, ScaleMin bool
 
-	tree      *Tree
-	totals    map[string]List // by top
-	pods      map[string]*Pod
-	removed   map[string]bool // pods removed in this copy of a book; see Without
-	gangs     map[string]*gang
-	passed    map[string]bool     // waiting gangs that cannot start for reasons other than quota
-	groups    map[string][]string // gangs that start together, by each of them
-	holds     map[string]*hold
-	holdCount int // number of holds made
+	tree       *Tree
+	totals     map[string]List // by top
+	pods       map[string]*Pod
+	removed    map[string]bool // pods removed in this copy of a book; see Without
+	gangs      map[string]*gang
+	passedOver map[string]bool     // waiting gangs that cannot start for reasons other than quota
+	groups     map[string][]string // gangs that start together, by each of them
+	holds      map[string]*hold
+	holdCount  int // number of holds made
 
 	accounts []account // by node of the tree
 	class    *classes  // computed on demand
@@ -79,7 +79,7 @@ type account struct {
 	pods                  int    // reserved and bound pods below
 	parts                 []*part
 	requested             vector // use and request of its own parts
-	starters              int    // its own waiting gangs that are not passed
+	starters              int    // its own waiting gangs that are not passed over
 	since                 int64  // when a pod below it got its node last
 	version               uint64 // of its use, request and fair share
 	// grown is the version of the last growth of its use, or cut of its fair share: more of its pods may be evicted. shrunk is that of the
@@ -99,7 +99,7 @@ func NewBook(t *Tree) *Book {
 	b := &Book{
 		Runtime: true, ScaleMin: true,
 		totals: map[string]List{}, pods: map[string]*Pod{}, gangs: map[string]*gang{},
-		passed: map[string]bool{}, groups: map[string][]string{}, holds: map[string]*hold{},
+		passedOver: map[string]bool{}, groups: map[string][]string{}, holds: map[string]*hold{},
 	}
 	b.setTree(t)
 	return b
@@ -114,7 +114,7 @@ func (b *Book) Replant(t *Tree) *Book {
 	replanted.version += b.version
 	replanted.holdCount = b.holdCount
 	replanted.totals, replanted.pods = maps.Clone(b.totals), maps.Clone(b.pods)
-	replanted.passed, replanted.groups = maps.Clone(b.passed), maps.Clone(b.groups)
+	replanted.passedOver, replanted.groups = maps.Clone(b.passedOver), maps.Clone(b.groups)
 	for i := range replanted.accounts {
 		replanted.touch(i)
 		replanted.accounts[i].grown, replanted.accounts[i].shrunk = replanted.version, replanted.version
@@ -271,18 +271,18 @@ func (b *Book) SetNeeds(name string, need []Want) {
 	}
 }
 
-// SetPassed sets whether a waiting gang cannot start for a reason other than quota. Other quotas need not wait for such a gang's turn. An
-// unknown gang changes nothing.
-func (b *Book) SetPassed(name string, passed bool) {
+// SetPassedOver sets whether a waiting gang is passed over: it cannot start for a reason other than quota. Other quotas need not wait
+// for such a gang's turn. An unknown gang changes nothing.
+func (b *Book) SetPassedOver(name string, passedOver bool) {
 	g := b.gangs[name]
-	if g == nil || b.passed[name] == passed {
+	if g == nil || b.passedOver[name] == passedOver {
 		return
 	}
 	for _, p := range g.parts {
 		b.addToAccount(p, -1)
 	}
-	if delete(b.passed, name); passed {
-		b.passed[name] = true
+	if delete(b.passedOver, name); passedOver {
+		b.passedOver[name] = true
 	}
 	for _, p := range g.parts {
 		b.addToAccount(p, 1)
@@ -354,7 +354,7 @@ func (b *Book) addToAccount(p *part, n int) {
 		}
 		a.requested[r] += int64(n) * amount
 	}
-	if asks && !b.passed[p.gang.name] {
+	if asks && !b.passedOver[p.gang.name] {
 		a.starters += n
 	}
 	for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
@@ -408,7 +408,8 @@ func (p *part) count(pod *Pod, v vector, n int) {
 	}
 }
 
-// charge adds the amounts v of a reserved or bound pod to its quota and all above. n is 1, or -1 to remove them.
+// charge adds v, the amounts of a reserved or bound pod, to its quota and to all quotas above. n is added to their numbers of pods: 1, or
+// -1 to remove the pod. v has the same sign as n.
 func (b *Book) charge(node int, p *Pod, v vector, n int) {
 	for i := node; i >= 0; i = b.tree.nodes[i].parent {
 		a := &b.accounts[i]
@@ -444,7 +445,7 @@ func (b *Book) removeEmpty(g *gang) {
 	})
 	if len(g.parts) == 0 {
 		delete(b.gangs, g.name)
-		delete(b.passed, g.name)
+		delete(b.passedOver, g.name)
 		delete(b.groups, g.name)
 		delete(b.holds, g.name)
 	}

@@ -10,7 +10,7 @@ import (
 func (b *Book) Without(pods ...string) *Book {
 	reduced := *b
 	reduced.gangs = maps.Clone(b.gangs)
-	reduced.passed = maps.Clone(b.passed)
+	reduced.passedOver = maps.Clone(b.passedOver)
 	reduced.groups = maps.Clone(b.groups)
 	reduced.holds, reduced.removed = maps.Clone(b.holds), maps.Clone(b.removed)
 	if reduced.removed == nil {

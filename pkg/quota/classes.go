@@ -12,10 +12,10 @@ type Class uint8
 
 // The classes of a running gang.
 const (
-	Absent     Class = iota // it uses nothing there
-	Guaranteed              // it fits the quota's min
-	Straddling              // it does not fit, and without it this quota or one below is under its min
-	Borrows                 // without it, and all other borrowing gangs, the quota keeps its min
+	Absent     Class = iota // it uses nothing there.
+	Guaranteed              // it fits the quota's min.
+	Straddling              // it does not fit, and without it this quota or one below is under its min.
+	Borrows                 // without it, and all other borrowing gangs, the quota keeps its min.
 )
 
 // classes is the classes of gangs by quota, computed on demand.

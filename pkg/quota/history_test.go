@@ -91,7 +91,7 @@ func (m *market) round(t *rapid.T) (changed bool) {
 	gangs := m.gangs()
 	slices.SortStableFunc(gangs, func(a, b string) int { return int(m.gang(b).Priority - m.gang(a).Priority) })
 	for _, g := range gangs {
-		m.book.SetPassed(g, false)
+		m.book.SetPassedOver(g, false)
 	}
 	for _, g := range gangs {
 		if len(m.waiting(g)) == 0 {
@@ -100,13 +100,13 @@ func (m *market) round(t *rapid.T) (changed bool) {
 		if m.starts(g, nil) || m.evicts(t, g) {
 			changed = true
 			for _, other := range gangs {
-				m.book.SetPassed(other, false)
+				m.book.SetPassedOver(other, false)
 			}
 			m.check(t)
 			continue
 		}
 		_, refusal := m.book.Admit(askOf(m.plain, g))
-		m.book.SetPassed(g, refusal == nil || refusal.Cause != quota.NotNext)
+		m.book.SetPassedOver(g, refusal == nil || refusal.Cause != quota.NotNext)
 	}
 	return changed
 }

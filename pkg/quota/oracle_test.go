@@ -740,7 +740,7 @@ func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) *q
 	case 1:
 		is := rapid.Bool().Draw(t, "passed")
 		p.passed[gang] = is && slices.Contains(p.gangs(), gang)
-		b.SetPassed(gang, is)
+		b.SetPassedOver(gang, is)
 		if among(t, 0, 1, "together") == 0 {
 			p.together(b, rapid.SampledFrom([][]string{{"A", "B"}, {"B", "C", "D"}, {"C", "E"}, {"D"}}).Draw(t, "who"))
 		}

@@ -90,7 +90,7 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 		return s.draw(), nil
 	case "passed", "fresh":
 		for _, name := range words {
-			s.book.SetPassed(name, d.Cmd == "passed")
+			s.book.SetPassedOver(name, d.Cmd == "passed")
 		}
 		return "", nil
 	case "together":

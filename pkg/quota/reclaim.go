@@ -22,8 +22,8 @@ type Right uint8
 // The reasons to evict a gang for another one.
 const (
 	None        Right = iota
-	SameQuota         // same quota, lower priority
-	ByMin             // it borrows, and the preemptor's quota stays within its min
+	SameQuota         // same quota, lower priority, or equal with EqualPriority.
+	ByMin             // it borrows, and the preemptor's quota stays within its min.
 	ByFairShare       // it borrows, its quota exceeds its fair share, and the preemptor's quota does not
 )
 
@@ -35,6 +35,7 @@ type Reclaim struct {
 	load      *load
 	later     bool  // another quota is served first: a preemptor that waits only for its turn evicts no pod
 	below     Share // see BelowMin
+	equal     bool  // see EqualPriority
 
 	reduced   *Reclaim // the search without the pods of reducedBy; see withoutOwn
 	reducedBy []string
@@ -214,7 +215,7 @@ func (r *Reclaim) bestRight(p *part) (best evictionRight) {
 // rightBetween returns the right of members in quota leaf to part p.
 func (r *Reclaim) rightBetween(leaf int, p *part) evictionRight {
 	if leaf == p.node {
-		if p.gang.priority < r.preemptor.Priority {
+		if p.gang.priority < r.preemptor.Priority || r.equal && p.gang.priority == r.preemptor.Priority {
 			return evictionRight{right: SameQuota}
 		}
 		return evictionRight{}
@@ -242,6 +243,9 @@ func (r *Reclaim) rightBetween(leaf int, p *part) evictionRight {
 // BelowMin also allows evictions of gangs that do not borrow as a whole. Invariant: after all evictions each victim's quota lacks less than
 // this part of its min; with 1 each keeps its min. It is for a preemptor within the min of its own quota that finds no other victims.
 func (r *Reclaim) BelowMin(lacks Share) { r.below, r.reduced = lacks, nil }
+
+// EqualPriority also allows evictions in the preemptor's own quotas of gangs with the preemptor's priority.
+func (r *Reclaim) EqualPriority() { r.equal, r.reduced = true, nil }
 
 // Shortfall returns the largest part of its min that a quota lacks without victims, which passed Check; 0 if all keep their min.
 func (r *Reclaim) Shortfall(victims map[string][]string) (most Share) {
@@ -295,8 +299,9 @@ func (r *Reclaim) shortfall(t evictionRight, v *View) (least Share) {
 	return least
 }
 
-// branches returns the children of the lowest common quota on the paths to i and j; -1 if none, or if i or j is above the other.
-func (t *Tree) branches(i, j int) (above, other int) {
+// branches returns the two quotas directly below the lowest common parent of i and j: the one towards i, and the one towards j. It returns
+// -1, -1 if they have no common parent, are equal, or one is above the other.
+func (t *Tree) branches(i, j int) (towardsI, towardsJ int) {
 	a, b := t.pathTo(i), t.pathTo(j)
 	for n := range min(len(a), len(b)) {
 		if a[n] != b[n] {
@@ -412,7 +417,7 @@ func (r *Reclaim) withoutOwn(own []string) *Reclaim {
 	slices.Sort(own)
 	if r.reduced == nil || !slices.Equal(r.reducedBy, own) {
 		r.reduced, r.reducedBy = r.book.Without(own...).Reclaim(r.preemptor, r.policy), own
-		r.reduced.below = r.below
+		r.reduced.below, r.reduced.equal = r.below, r.equal
 	}
 	return r.reduced
 }

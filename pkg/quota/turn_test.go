@@ -29,7 +29,7 @@ func TestGangDoesNotWaitForTurnOfItsOptionalQuota(t *testing.T) {
 	_, refusal := b.Admit(ask)
 	require.NotNil(t, refusal)
 	require.Equal(t, quota.NotNext, refusal.Cause, "w could start, and b has the smaller share")
-	b.SetPassed("w", true)
+	b.SetPassedOver("w", true)
 	_, refusal = b.Admit(ask)
 	require.Nil(t, refusal)
 }

@@ -73,10 +73,13 @@ var arrows = map[string][]string{
 	"pkg/kube/cache": {
 		"pkg/apis/reasons",
 		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/choice", "pkg/gang",
-		"pkg/kube/convert", "pkg/kube/group", "pkg/kube/lineage", "pkg/kube/network", "pkg/kube/note", "pkg/kube/source", "pkg/kube/watch", "pkg/topology",
+		"pkg/kube/convert", "pkg/kube/group", "pkg/kube/lineage", "pkg/kube/maintenance", "pkg/kube/network", "pkg/kube/note", "pkg/kube/source", "pkg/kube/watch", "pkg/topology",
 	},
-	"pkg/kube/lineage": {"pkg/gang", "pkg/kube/source"},
-	"pkg/kube/note":    {"pkg/apis/reasons", "pkg/apis/scheduling", "pkg/kube/convert", "pkg/kube/group", "pkg/kube/source"},
+	"pkg/kube/lineage":     {"pkg/gang", "pkg/kube/source"},
+	"pkg/kube/maintenance": {"pkg/apis/scheduling"},
+	"pkg/kube/note": {
+		"pkg/apis/reasons", "pkg/apis/scheduling", "pkg/kube/convert", "pkg/kube/group", "pkg/kube/maintenance", "pkg/kube/source",
+	},
 	"pkg/kube/watch":   {},
 	"pkg/kube/group":   {"pkg/apis/scheduling", "pkg/choice", "pkg/gang", "pkg/kube/convert", "pkg/kube/source", "pkg/topology"},
 	"pkg/kube/network": {"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/convert", "pkg/topology"},
@@ -102,7 +105,7 @@ var arrows = map[string][]string{
 		"pkg/apis/reasons",
 		"pkg/apis/config", "pkg/apis/scheduling", "pkg/gang", "pkg/kube/allot", "pkg/kube/attract", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare",
 		"pkg/kube/elasticquota", "pkg/kube/fit",
-		"pkg/kube/group", "pkg/kube/memo", "pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/spare", "pkg/kube/status", "pkg/kube/wake",
+		"pkg/kube/group", "pkg/kube/maintenance", "pkg/kube/memo", "pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/spare", "pkg/kube/status", "pkg/kube/wake",
 	},
 	"pkg/kube/family": {"pkg/apis/config", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/ledger", "pkg/kube/plugin"},
 	"pkg/kube/reload": {"pkg/apis/config", "pkg/apis/reasons"},
@@ -116,7 +119,7 @@ var arrows = map[string][]string{
 	"pkg/kube/status": {
 		"pkg/apis/reasons",
 		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/evict", "pkg/gang",
-		"pkg/kube/cache", "pkg/kube/cause", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source", "pkg/plan", "pkg/topology",
+		"pkg/kube/cache", "pkg/kube/cause", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/maintenance", "pkg/kube/place", "pkg/kube/source", "pkg/plan", "pkg/topology",
 	},
 
 	"pkg/kube/connect": {
@@ -127,8 +130,8 @@ var arrows = map[string][]string{
 	"pkg/kube/cause":   {"pkg/gang", "pkg/kube/convert", "pkg/kube/group", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/kube/spare":   {"pkg/apis/config", "pkg/kube/convert", "pkg/topology"},
 	"pkg/kube/place": {
-		"pkg/apis/config", "pkg/choice", "pkg/gang", "pkg/kube/attract", "pkg/kube/cache", "pkg/kube/cause", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/group",
-		"pkg/kube/memo", "pkg/kube/spare", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology",
+		"pkg/apis/config", "pkg/apis/scheduling", "pkg/choice", "pkg/gang", "pkg/kube/attract", "pkg/kube/cache", "pkg/kube/cause", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/group",
+		"pkg/kube/maintenance", "pkg/kube/memo", "pkg/kube/spare", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology",
 	},
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source", "pkg/quota", "pkg/topology"},
 	"pkg/kube/departure": {

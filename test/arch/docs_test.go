@@ -10,15 +10,16 @@ import (
 )
 
 var (
-	status = regexp.MustCompile(`^# \d+\. .+\n\nStatus: (accepted|accepted; superseded in part|superseded)(  \nSuperseded by: .+)?\n\n`)
-	link   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	status = regexp.MustCompile(`^# \d+\. .+\n\nStatus: (accepted|accepted; superseded in part|superseded)  \n` +
+		`Date: \d+ [A-Z][a-z]+ \d{4}(  \nSuperseded by: .+)?\n\n`)
+	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
 	fence       = regexp.MustCompile("(?ms)^```.*?^```")
 	heading     = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	punctuation = regexp.MustCompile(`[^\p{L}\p{N}\s_-]`)
 )
 
-// TestDecisions: each says whether it holds, and if it does not, what holds in its place.
+// TestDecisions: each says when it was made and whether it holds, and if it does not, what holds in its place.
 func TestDecisions(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "docs/decisions/*.md"))
 	if err != nil || len(files) == 0 {
@@ -28,7 +29,7 @@ func TestDecisions(t *testing.T) {
 		m := status.FindStringSubmatch(read(t, file))
 		switch {
 		case m == nil:
-			t.Errorf("%s: after its heading it must say Status: accepted, accepted; superseded in part, or superseded", file)
+			t.Errorf("%s: after its heading it must say Status: accepted, accepted; superseded in part, or superseded, and then Date: DAY MONTH YEAR", file)
 		case strings.Contains(m[1], "superseded") != (m[2] != ""):
 			t.Errorf("%s is %s, and it must say by what: Superseded by", file, m[1])
 		}

@@ -260,8 +260,8 @@ func TestGangOfPods(t *testing.T) {
 			name: "two labels",
 			comes: podGroup("g", nil) + pod("g-0", says{ofGroup: "g", "scheduling.x-k8s.io/pod-group": "h"}, says{"name": "i"}) +
 				pod("g-1", says{ofGroup: "g"}, nil),
-			want: bound(`Pod g-0: TwoGangs: the pod names two gangs: label scheduling.x-k8s.io/pod-group: "h", annotation gang.scheduling.koordinator.sh/name: "i" ` +
-				`has no effect, because label pod-group.scheduling.sigs.k8s.io: "g" is used; remove one of them`),
+			want: bound(`Pod g-0: TwoGangs: the pod names more than one gang: label scheduling.x-k8s.io/pod-group: "h", annotation gang.scheduling.koordinator.sh/name: "i" ` +
+				`has no effect, because label pod-group.scheduling.sigs.k8s.io: "g" is used; keep one of them`),
 		},
 		// A pod that names no gang is none's member.
 		{
@@ -339,11 +339,11 @@ func TestSchedulerName(t *testing.T) {
 		},
 		{
 			name: "one member of two", comes: podGroup("g", nil) + pod("g-0", label, nil) + podOf("default-scheduler", "g-1", label, nil, ""),
-			want: lines("pods g-0: gated: 1 of 2 members can be placed; 1 cannot: schedulerName is default-scheduler, expected "+
-				"koord-scheduler or muster-scheduler", `pods g-1: gated: no profile serves schedulerName "default-scheduler"`+served,
-				"PodGroup g: Waiting: 1 of 2 members can be placed; 1 cannot: schedulerName is default-scheduler, expected "+
-					"koord-scheduler or muster-scheduler", "event PodGroup g: Waiting: 1 of 2 members can be placed; 1 cannot: "+
-					"schedulerName is default-scheduler, expected koord-scheduler or muster-scheduler"),
+			want: lines("pods g-0: gated: 1 of 2 members can be placed; 1 cannot: schedulerName is default-scheduler; supported values: "+
+				"koord-scheduler, muster-scheduler", `pods g-1: gated: no profile serves schedulerName "default-scheduler"`+served,
+				"PodGroup g: Waiting: 1 of 2 members can be placed; 1 cannot: schedulerName is default-scheduler; supported "+
+					"values: koord-scheduler, muster-scheduler", "event PodGroup g: Waiting: 1 of 2 members can be placed; 1 cannot: "+
+					"schedulerName is default-scheduler; supported values: koord-scheduler, muster-scheduler"),
 		},
 		{
 			name: "all members", comes: podGroup("g", nil) + podOf("volcano", "g-0", label, nil, "") + podOf("volcano", "g-1", label, nil, ""),

@@ -120,7 +120,7 @@ func TestClusterNetworkTopology(t *testing.T) {
 
 // TestClusterNetworkTopologyMissed: what is no ClusterNetworkTopology for the scheduler.
 func TestClusterNetworkTopologyMissed(t *testing.T) {
-	const none = "MustGather needs ClusterNetworkTopology default, which does not exist"
+	const none = "MustGather needs ClusterNetworkTopology default, which does not exist; create it, or use PreferGather"
 	const invalid = "ClusterNetworkTopology.scheduling.koordinator.sh \"default\" is invalid: "
 	for _, c := range []struct{ name, text, want string }{
 		{"none", "", rejected(none)},
@@ -292,8 +292,8 @@ func TestArgs(t *testing.T) {
 		`kind: NodeAffinityArgs`:                          `.kind: "NodeAffinityArgs" is invalid; supported values: CoschedulingArgs`,
 		`apiVersion: kubescheduler.config.k8s.io/v1beta3`: `.apiVersion: "kubescheduler.config.k8s.io/v1beta3" is invalid; supported values: kubescheduler.config.k8s.io/v1`,
 		`enablePremption: true`: `.enablePremption: unknown field; supported values: apiVersion, kind, awareNetworkTopology, enablePreemption, ` +
-			`defaultTimeout, preemptionTimeout, maxGrace, starvationTimeout, repairTimeout, repairSwap, repairPolicy, ` +
-			`defaultMatchPolicy, spares, degraded, controllerWorkers, skipCheckScheduleCycle; ` +
+			`defaultTimeout, preemptionTimeout, maxGrace, backfill, starvationTimeout, repairTimeout, repairSwap, repairPolicy, forceFit, ` +
+			`defaultMatchPolicy, spares, degraded, maintenanceLead, controllerWorkers, skipCheckScheduleCycle; ` +
 			`did you mean enablePreemption?`,
 		`enablePreemption: 1, defaultTimeout: 0s`: `.enablePreemption: 1 is invalid; supported values: true, false` + "\n" +
 			`CoschedulingArgs.defaultTimeout: "0s"` + duration,

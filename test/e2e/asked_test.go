@@ -50,6 +50,7 @@ const (
 // has announced start on their nodes. In the end musterctl announces no action of the scheduler for any gang that still
 // waits.
 func TestAsked(t *testing.T) {
+	besideOthers(t)
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}

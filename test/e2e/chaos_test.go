@@ -31,6 +31,7 @@ const seedEnv = "E2E_SEED"
 // bindings, nominations and evictions. In the end every gang is whole or waits whole, every gang that fits is bound, and
 // every rule holds. No node was overfull at any time, no pod was evicted in vain, and no nomination is left behind.
 func TestChaos(t *testing.T) {
+	besideOthers(t)
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -212,6 +213,26 @@ var kinds = []kind{
 	{schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}, metav1.NamespaceDefault, nil},
 }
 
+// ownKinds are deleted before the others on control planes that tests have started: an existing cluster may need its own.
+var ownKinds = []kind{
+	{crdResource, "", func(u *unstructured.Unstructured) bool { return oursCRDs()[u.GetName()] }},
+	{schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "resourceclaims"}, metav1.NamespaceDefault, nil},
+	{schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "resourceclaimtemplates"}, metav1.NamespaceDefault, nil},
+	{schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "resourceslices"}, "", nil},
+	{schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "deviceclasses"}, "", nil},
+}
+
+// oursCRDs are the names of Muster's CRDs, which stay. The file of a CRD is named GROUP_RESOURCE.yaml.
+func oursCRDs() map[string]bool {
+	files, _ := fs.Glob(manifests.CRDs, "crd/*.yaml")
+	ours := map[string]bool{}
+	for _, file := range files {
+		group, resource, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".yaml"), "_")
+		ours[resource+"."+group] = true
+	}
+	return ours
+}
+
 func isSystems(u *unstructured.Unstructured) bool { return strings.HasPrefix(u.GetName(), "system-") }
 
 func isNotOurs(u *unstructured.Unstructured) bool { return !strings.HasPrefix(u.GetName(), "muster") }
@@ -255,7 +276,11 @@ func (c *cluster) list(ctx context.Context, k kind) (found []unstructured.Unstru
 func (c *cluster) clear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for _, k := range kinds {
+	all := kinds
+	if c.local != nil {
+		all = slices.Concat(ownKinds, kinds)
+	}
+	for _, k := range all {
 		if err := c.clearKind(ctx, k); err != nil {
 			return fmt.Errorf("clear %s: %w", k.resource.Resource, err)
 		}

@@ -22,6 +22,7 @@ import (
 // crashesEnv says how many rounds TestCrashes plays: fewCrashes if it does not.
 const (
 	crashesEnv = "E2E_CRASHES"
+	lossesEnv  = "E2E_LOSSES" // not empty: each round with a running gang deletes a node
 	fewCrashes = 15
 )
 
@@ -33,6 +34,7 @@ const (
 // claims that are made from templates, that members share, or that are met only if all are requested at once. No device
 // is given twice, and none is allocated for a pod that does not run.
 func TestCrashes(t *testing.T) {
+	besideOthers(t)
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
@@ -64,6 +66,14 @@ func TestCrashes(t *testing.T) {
 		"killed with devices written ahead": 10, "gangs with devices": 100,
 	} {
 		least = least * rounds / 200
+		if os.Getenv(lossesEnv) != "" {
+			switch what {
+			case "members replaced":
+				least = 0
+			case "nodes lost": // only a round without a running gang loses none
+				least = rounds * 9 / 10
+			}
+		}
 		if rounds < 4*fewCrashes {
 			least /= 2 // in few rounds it is chance what is met
 		}
@@ -127,14 +137,19 @@ func (c *crashes) play(round int) {
 		c.t.FailNow()
 	}
 	c.awaitEnd()
-	if waiting := c.waiting(); len(waiting) > 0 {
+	waits := len(c.waiting()) > 0
+	if waits {
 		c.counts["a gang waits in the end"]++
-	} else {
-		if c.random.IntN(2) == 0 {
-			c.replace()
-		} else {
-			c.lose()
-		}
+	}
+	switch replaces := !waits && c.random.IntN(2) == 0; {
+	case os.Getenv(lossesEnv) != "":
+		c.lose()
+		c.awaitEnd()
+	case replaces:
+		c.replace()
+		c.awaitEnd()
+	case !waits:
+		c.lose()
 		c.awaitEnd()
 	}
 	c.verifyAll()

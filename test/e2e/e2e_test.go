@@ -10,12 +10,13 @@
 // E2E_KUBERNETES_VERSION is the version of the control planes, such as 1.34; the default is the
 // newest one. Scripts ask for it with the condition [kubernetes:1.34].
 //
-// The binary is $MUSTER_BIN, else bin/muster-scheduler, else it is built.
+// The scheduler is $MUSTER_BIN, else bin/muster-scheduler, else it is built. $MUSTERCTL_BIN and $MUSTER_CONTROLLER_BIN name the other
+// programs; without them these are built.
 //
 // Besides testscript's own commands there are:
 //
-//	cluster [new] [-no-crds]       an empty cluster with Muster's CRDs; comes first. A new
-//	   [-controllers] [-gangs]     one may have kube-controller-manager, or Kubernetes' own PodGroups,
+//	cluster [new|own] [-no-crds]   an empty cluster with Muster's CRDs; comes first. "own": not one that existed
+//	   [-controllers] [-gangs]     before the test, since the script makes CRDs or devices. A new one may have kube-controller-manager, or Kubernetes' own PodGroups,
 //	   [-emulates VERSION]         or emulate an older Kubernetes, or keep an audit log;
 //	   [-audit]
 //	crds [-without-rules]          applies the CRDs, as they were before they had rules;
@@ -47,6 +48,7 @@
 //	muster-controller stop|kill
 //	webhooks PORT FILE             applies the webhooks of a file, and they are called at this port;
 //	free-port NAME                 sets a variable to a free port;
+//	time-in NAME DURATION          sets a variable to a time from now, as RFC 3339 in UTC;
 //	writes ACCOUNT N|-             so much was written by an account since this was asked before, without Leases
 //	                               and events; after "cluster new -audit";
 //	prometheus start               scrapes the scheduler; not installed, the script is skipped;
@@ -99,6 +101,7 @@ import (
 )
 
 func TestScripts(t *testing.T) {
+	besideOthers(t)
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
@@ -133,6 +136,14 @@ func TestScripts(t *testing.T) {
 		})
 	}
 	streams.Wait()
+}
+
+// besideOthers lets a test run beside the other tests that call it: each has control planes of its own, and waits most of the time.
+// On an existing cluster they run one after the other.
+func besideOthers(t *testing.T) {
+	if os.Getenv(existingEnv) == "" {
+		t.Parallel()
+	}
 }
 
 // condition answers what scripts ask for in brackets.

@@ -42,6 +42,7 @@ const (
 // costs with a twin that tries every set of victims. The clusters are parts of one, and
 // one scheduler serves them, some at a time.
 func TestPreemptionRounds(t *testing.T) {
+	besideOthers(t)
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}

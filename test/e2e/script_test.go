@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	v1 "k8s.io/api/core/v1"
@@ -67,7 +68,7 @@ func commands(more map[string]command) map[string]func(*testscript.TestScript, b
 		"crds-of-sources": (*script).crdsOfSources, "wait-used": (*script).waitUsed,
 		"muster-controller": (*script).translate, "wait-idle": (*script).waitIdle, "wait-written": (*script).waitWritten,
 		"writes":   (*script).writesBy,
-		"webhooks": (*script).webhooksOf, "free-port": (*script).freePort,
+		"webhooks": (*script).webhooksOf, "free-port": (*script).freePort, "time-in": (*script).timeIn,
 		"prometheus": (*script).startPrometheus, "wait-series": (*script).waitSeries, "dashboard": (*script).dashboard,
 		"alerts": (*script).alerts,
 	}
@@ -116,6 +117,9 @@ func option(args []string, name string) (value string, rest []string, err error)
 func (s *script) useCluster(ctx context.Context, args []string) error {
 	if s.cluster != nil {
 		return usage("one cluster in a script")
+	}
+	if slices.Contains(args, "own") && s.shared.local == nil {
+		s.t.Skip("installs what an existing cluster may have, such as CRDs and devices")
 	}
 	if slices.Contains(args, "new") {
 		if err := s.startCluster(args); err != nil {
@@ -187,16 +191,23 @@ func (s *script) apply(ctx context.Context, args []string) error {
 	if err != nil || len(args) == 0 {
 		return usage("apply [-n N] FILE...")
 	}
-	for _, file := range args {
+	together := []string{"apply"} // one kubectl for all files, except that pods need the classes of the files before them
+	for i, file := range args {
 		if times != "" {
 			if file, err = s.repeat(file, times); err != nil {
 				return brokenError{err}
 			}
 		}
-		if err := s.kubectlCommand(ctx, []string{"apply", "-f", file}); err != nil {
+		together = append(together, "-f", file)
+		classes := strings.Contains(s.ts.ReadFile(file), "kind: PriorityClass")
+		if !classes && i+1 < len(args) {
+			continue
+		}
+		if err := s.kubectlCommand(ctx, together); err != nil {
 			return err
 		}
-		if strings.Contains(s.ts.ReadFile(file), "kind: PriorityClass") {
+		together = together[:1]
+		if classes {
 			if err := localcluster.AwaitClasses(ctx, s.cluster.client); err != nil {
 				return brokenError{err}
 			}
@@ -267,8 +278,11 @@ func (s *script) kubectlCommand(ctx context.Context, args []string) error {
 	return err
 }
 
-// musterctlBinary is built when it is first used: bin/musterctl may be an older one.
+// musterctlBinary is $MUSTERCTL_BIN, else it is built when it is first used: bin/musterctl may be an older one.
 func (h *harness) musterctlBinary(ctx context.Context) (string, error) {
+	if path := os.Getenv("MUSTERCTL_BIN"); path != "" {
+		return path, nil
+	}
 	if h.ctlBinary == "" {
 		path := filepath.Join(h.home, "musterctl")
 		if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "../../cmd/musterctl").CombinedOutput(); err != nil {
@@ -342,6 +356,16 @@ func (s *script) identity(_ context.Context, args []string) error {
 		return usage("identity FILE USER")
 	}
 	return s.cluster.identity(s.ts.MkAbs(args[0]), args[1])
+}
+
+// timeIn sets a variable to a time from now, in UTC: time-in NAME DURATION.
+func (s *script) timeIn(_ context.Context, args []string) error {
+	if len(args) != 2 {
+		return usage("time-in NAME DURATION")
+	}
+	d, err := time.ParseDuration(args[1])
+	s.ts.Setenv(args[0], time.Now().Add(d).UTC().Format(time.RFC3339))
+	return err
 }
 
 // evictions compares the pods that the scheduler has evicted since the script began.

@@ -267,7 +267,7 @@ func (s *script) waitEvent(ctx context.Context, args []string) error {
 	kinds := map[string]string{
 		"podgroup": "PodGroup", "podgroup.x": "PodGroup", "topology": "ClusterNetworkTopology", "elasticquota": "ElasticQuota",
 		"pod": "Pod", "lease": "Lease", "podgang": "PodGang", "leaderworkerset": "LeaderWorkerSet", "podcliqueset": "PodCliqueSet",
-		"jobset": "JobSet",
+		"jobset": "JobSet", "node": "Node",
 	}
 	text := strings.Join(args[2:], "")
 	return s.await(ctx, func() (string, bool, error) {

@@ -100,6 +100,7 @@ spec:
 // TestWorkloads: package workload makes of workloads what kube-controller-manager makes of
 // them, but for what a lot decides: the last five letters of names, and UIDs.
 func TestWorkloads(t *testing.T) {
+	besideOthers(t)
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}

@@ -73,6 +73,11 @@ spec:
 `, g.name, g.members, rank, g.cpu, memberImage, int(g.leaves.Seconds())+30, priority, g.spec, g.leaves)
 }
 
+// alone returns the first pod as a pod without a gang.
+func (g gang) alone() string {
+	return strings.Replace(g.pod(0), ", pod-group.scheduling.sigs.k8s.io: "+g.name, "", 1)
+}
+
 func (g gang) pods() (names []string) {
 	for rank := range g.members {
 		names = append(names, fmt.Sprintf("%s-%d", g.name, rank))

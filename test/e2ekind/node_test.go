@@ -36,7 +36,7 @@ func nodeStops(w *world) {
 	began := time.Now()
 	_, err := w.lab.Docker(w.Context(), "stop", "--time=0", node)
 	require.NoError(w, err)
-	w.Cleanup(func() { w.comesBack(node) })
+	w.Cleanup(func() { w.comeBack(node) })
 	ready := `jsonpath={.status.conditions[?(@.type=="Ready")].status}`
 	w.expect(120*time.Second, "^Unknown$", "get", "node", node, "-o", ready)
 	w.say("%s was stopped under %s: not ready after %.0f s", node, lost, time.Since(began).Seconds())
@@ -54,14 +54,18 @@ func nodeStops(w *world) {
 // impatient members are evicted soon after their node is gone.
 const impatient = `tolerations: [{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 2}, {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 2}]`
 
-// comesBack starts a node that was stopped.
-func (w *world) comesBack(node string) {
+// comeBack starts nodes that were stopped. Routes are restored when all of them run.
+func (w *world) comeBack(nodes ...string) {
 	ctx := later()
-	_, err := w.lab.Docker(ctx, "start", node)
-	require.NoError(w, err)
 	began := time.Now()
-	_, err = w.lab.Kubectl(ctx, "wait", "node", node, "--for=condition=Ready", "--timeout=120s")
-	require.NoError(w, err)
+	for _, node := range nodes {
+		_, err := w.lab.Docker(ctx, "start", node)
+		require.NoError(w, err)
+	}
+	for _, node := range nodes {
+		_, err := w.lab.Kubectl(ctx, "wait", "node", node, "--for=condition=Ready", "--timeout=120s")
+		require.NoError(w, err)
+	}
 	require.NoError(w, w.lab.Connect(ctx))
-	w.say("%s is ready %.0f s after its start", node, time.Since(began).Seconds())
+	w.say("%s: ready %.0f s after the start", strings.Join(nodes, " and "), time.Since(began).Seconds())
 }

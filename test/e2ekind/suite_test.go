@@ -42,6 +42,7 @@ var steps = []struct {
 	{"upgrade", upgrade},
 	{"node-stops", nodeStops},
 	{"repair", repair},
+	{"recreated", recreated},
 	{"uninstall", uninstall},
 	{"helm", helm},
 	{"new-operator", newOperator},

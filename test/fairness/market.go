@@ -127,14 +127,14 @@ func (m *market) keep(g *gang, refusal *quota.Refusal) {
 func (m *market) round() (started bool) {
 	all := m.waiting()
 	for _, g := range all {
-		m.book.SetPassed(g.name, false)
+		m.book.SetPassedOver(g.name, false)
 	}
 	for _, g := range all {
 		if m.starts(g) || m.evicts(g) {
 			return true
 		}
 		_, refusal := m.book.Admit(m.ask(g))
-		m.book.SetPassed(g.name, refusal == nil || refusal.Cause != quota.NotNext)
+		m.book.SetPassedOver(g.name, refusal == nil || refusal.Cause != quota.NotNext)
 		m.keep(g, refusal)
 	}
 	return false

@@ -47,10 +47,10 @@ var mistakes = []mistake{
 		explain: []string{"a layer above SpineLayer, at most 4 members"},
 	},
 	{
-		file: "no-schedulername", all: []string{"schedulerName is default-scheduler, expected koord-scheduler or muster-scheduler"},
+		file: "no-schedulername", all: []string{"schedulerName is default-scheduler; supported values: koord-scheduler, muster-scheduler"},
 		explain: []string{"recreate the pods with a served spec.schedulerName"},
 	},
-	{file: "other-scheduler", all: []string{"schedulerName is muster-schduler, expected koord-scheduler or muster-scheduler"}},
+	{file: "other-scheduler", all: []string{"schedulerName is muster-schduler; supported values: koord-scheduler, muster-scheduler"}},
 	{
 		file:    "annotation-key-typo",
 		details: []string{"gang.scheduling.koordinator.sh/network-topology-spce: unknown; did you mean network-topology-spec?"},

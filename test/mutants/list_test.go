@@ -1900,7 +1900,7 @@ var all = []mutant{
 	},
 	{
 		"gangs that were passed over ask again", "pkg/quota", "(*Book).addToAccount",
-		`if asks && !b.passed[p.gang.name] {`,
+		`if asks && !b.passedOver[p.gang.name] {`,
 		`if asks {`, "TestBook",
 	},
 	{
@@ -1935,7 +1935,7 @@ var all = []mutant{
 	},
 	{
 		"a gang that waits for node capacity blocks other gangs", "pkg/quota", "(*load).anyPreceding",
-		`p.pods[Waiting] == 0 || b.passed[p.gang.name]`,
+		`p.pods[Waiting] == 0 || b.passedOver[p.gang.name]`,
 		`p.pods[Waiting] == 0`, "TestBook",
 	},
 	{

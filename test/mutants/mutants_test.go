@@ -2,6 +2,7 @@
 // A full run takes hours, so it runs on request only:
 //
 //	make mutants
+//	MUTANTS=3/8 go test ./test/mutants
 //	MUTANTS=1 go test ./test/mutants -run TestMutants/evict:
 //
 // Without MUTANTS the test checks the list: each fragment is found once, each mutant parses, each killer exists.
@@ -9,10 +10,12 @@ package mutants
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -27,9 +30,15 @@ type mutant struct {
 const root = "../.."
 
 func TestMutants(t *testing.T) {
-	requested := os.Getenv("MUTANTS") != ""
+	shard, shards, err := readShard(os.Getenv("MUTANTS"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	packages := map[string][]declaration{}
-	for _, m := range all {
+	for i, m := range all {
+		if shards > 0 && i%shards != shard-1 {
+			continue
+		}
 		if packages[m.folder] == nil {
 			declarations, err := readPackage(filepath.Join(root, m.folder))
 			if err != nil {
@@ -53,10 +62,41 @@ func TestMutants(t *testing.T) {
 					}
 				}
 			}
-			if requested && !t.Failed() {
+			if shards > 0 && !t.Failed() {
 				kill(t, m, file, broken)
 			}
 		})
+	}
+}
+
+// readShard reads MUTANTS: K/N runs each N-th mutant from the K-th on, 1 runs all, and "" none, with shards 0.
+func readShard(text string) (shard, shards int, err error) {
+	switch text {
+	case "":
+		return 0, 0, nil
+	case "1":
+		return 1, 1, nil
+	}
+	before, after, _ := strings.Cut(text, "/")
+	shard, err1 := strconv.Atoi(before)
+	shards, err2 := strconv.Atoi(after)
+	if err1 != nil || err2 != nil || shard < 1 || shard > shards {
+		return 0, 0, fmt.Errorf("MUTANTS=%s; supported values: 1, and K/N with K from 1 to N", text)
+	}
+	return shard, shards, nil
+}
+
+func TestReadShard(t *testing.T) {
+	for _, text := range []string{"0/8", "9/8", "3", "3/", "/8", "a/b", "-1/8"} {
+		if _, _, err := readShard(text); err == nil {
+			t.Errorf("MUTANTS=%s is accepted", text)
+		}
+	}
+	for text, want := range map[string][2]int{"": {}, "1": {1, 1}, "3/8": {3, 8}, "8/8": {8, 8}} {
+		shard, shards, err := readShard(text)
+		if err != nil || [2]int{shard, shards} != want {
+			t.Errorf("MUTANTS=%s is shard %d of %d (%v)", text, shard, shards, err)
+		}
 	}
 }
 

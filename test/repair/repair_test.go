@@ -5,27 +5,33 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/muster-scheduler/muster/test/history"
 )
 
 // small is one virtual hour of 16 nodes in two spines, with a fault every five minutes. Single pods come every minute, so that they compete
 // for the nodes that are free.
-func small() Trace {
-	o := Options{Nodes: 16, Spine: 8, Days: 1.0 / 24, Load: 0.5, Shortest: 10 * time.Minute, Faults: faultRate}
-	t := NewTrace(o, 1)
+func small() history.Trace {
+	o := defaults
+	o.Nodes, o.Spine, o.Days, o.Load = 16, 8, 1.0/24, 0.5
+	t := history.NewTrace(o, 1)
 	t.Breaks = nil
 	for i := range 10 {
-		t.Breaks = append(t.Breaks, Fault{
+		t.Breaks = append(t.Breaks, history.Fault{
 			At: time.Duration(i+1) * 5 * time.Minute, Node: i * 5 % o.Nodes, Down: 12 * time.Minute, Dead: i%2 == 1, Delay: 3 * time.Minute,
 		})
 	}
 	for i := range 60 {
-		t.Jobs = append(t.Jobs, Job{Name: fmt.Sprintf("single-%d", i), At: time.Duration(i) * time.Minute, Lasts: 5 * time.Minute, Nodes: 1})
+		t.Jobs = append(t.Jobs, history.Job{
+			Name: fmt.Sprintf("single-%d", i), At: time.Duration(i) * time.Minute, Lasts: 5 * time.Minute, Nodes: 1, GPUs: 8,
+		})
 	}
-	slices.SortStableFunc(t.Jobs, func(a, b Job) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(t.Jobs, func(a, b history.Job) int { return cmp.Compare(a.At, b.At) })
 	return t
 }
 
@@ -33,19 +39,20 @@ func small() Trace {
 // replacements that go anywhere may be outside. With Muster's hold all gangs are whole again. Equal input makes equal results.
 func TestHistory(t *testing.T) {
 	for _, c := range configurations {
-		t.Run(c.name, func(t *testing.T) {
-			r, err := playTrace(t.Context(), c, small())
+		holds, swaps := strings.Contains(c.Args, "repairTimeout: 10m"), !strings.Contains(c.Args, "repairSwap: false")
+		t.Run(c.Name, func(t *testing.T) {
+			r, err := history.Play(t.Context(), c, small())
 			require.NoError(t, err)
 			require.Empty(t, r.Broken)
-			require.True(t, c.swaps || r.PodsEvicted == 0)
+			require.True(t, swaps || r.PodsEvicted == 0)
 			require.NotZero(t, r.Gangs)
 			require.NotEmpty(t, r.Outcomes)
-			require.Equal(t, c.holds, r.Held > 0)
+			require.Equal(t, holds, r.Held > 0)
 			for _, o := range r.Outcomes {
-				require.True(t, !o.Whole || o.InDomain || c.anywhere, "%+v", o)
-				require.True(t, o.Whole || !c.holds, "%+v", o)
+				require.True(t, !o.Whole || o.InDomain || c.Anywhere, "%+v", o)
+				require.True(t, o.Whole || !holds, "%+v", o)
 			}
-			again, err := playTrace(t.Context(), c, small())
+			again, err := history.Play(t.Context(), c, small())
 			require.NoError(t, err)
 			require.Equal(t, r, again)
 		})
@@ -54,13 +61,14 @@ func TestHistory(t *testing.T) {
 
 // TestTrace: the load and the rate of faults are near the options, and some nodes are down at the begin.
 func TestTrace(t *testing.T) {
-	o := Options{Nodes: 400, Spine: 32, Days: 300, Load: 0.85, Shortest: 10 * time.Minute, Faults: faultRate}
-	trace := NewTrace(o, 1)
+	o := defaults
+	o.Days = 300
+	trace := history.NewTrace(o, 1)
 	asked := time.Duration(0)
 	for _, j := range trace.Jobs {
 		asked += j.Lasts * time.Duration(j.Nodes)
 	}
-	require.InDelta(t, o.Load, asked.Hours()/(o.during().Hours()*float64(o.Nodes)), 0.1)
+	require.InDelta(t, o.Load, asked.Hours()/(o.During().Hours()*float64(o.Nodes)), 0.1)
 	atBegin := 0
 	for _, f := range trace.Breaks {
 		if f.At == 0 {
@@ -69,13 +77,13 @@ func TestTrace(t *testing.T) {
 	}
 	require.InDelta(t, 9, atBegin, 7, "2.3 % of the nodes are down")
 	// Nodes that are down have no second fault.
-	require.InDelta(t, faultRate*float64(o.Nodes)*o.Days/1000, float64(len(trace.Breaks)), 120)
+	require.InDelta(t, history.FaultRate*float64(o.Nodes)*o.Days/1000, float64(len(trace.Breaks)), 120)
 }
 
 // TestReport: a gang that is whole only after a day counts as not whole, and faults of the last day do not count.
 func TestReport(t *testing.T) {
-	o := Options{Nodes: 4, Spine: 4, Days: 3, Load: 0.5, Shortest: time.Minute, Faults: faultRate}
-	r := Result{Outcomes: []Outcome{
+	o := history.Options{Nodes: 4, Spine: 4, Days: 3, Load: 0.5, Shortest: time.Minute, Faults: history.FaultRate}
+	r := history.Result{Outcomes: []history.Outcome{
 		{At: time.Hour, Whole: true, InDomain: true, After: 90 * time.Second},
 		{At: time.Hour, Whole: true, After: 3 * time.Hour, Dead: true},
 		{At: time.Hour, Whole: true, InDomain: true, After: 25 * time.Hour},
@@ -83,7 +91,7 @@ func TestReport(t *testing.T) {
 		{At: 49 * time.Hour, Whole: true, InDomain: true, After: time.Second},
 	}}
 	var out bytes.Buffer
-	report(&out, o, []uint64{1}, []Result{r})
+	report(&out, o, []uint64{1}, []history.Result{r})
 	for _, line := range []string{
 		"| faults that hit a running gang | 4 |",
 		"| gang whole again in its domain within a day | 25 % (1) |", "| … not whole after a day | 50 % (2) |",

@@ -60,7 +60,7 @@ func TestUserPages(t *testing.T) {
 	}
 	members := map[string]int{
 		"leaderworkerset": 8, "jobset": 4, "job": 6, "kubeflow-and-kuberay": 2, "volcano": 2, "statefulset": 3,
-		"kubernetes-podgroup": 3, "grove": 2, "kueue": 4, "podgroup": 4, "several-gangs": 3, "resourceclaims": 2,
+		"kubernetes-podgroup": 3, "grove": 2, "kueue": 4, "podgroup": 4, "several-gangs": 3, "resourceclaims": 2, "start-time": 4,
 	}
 	pages, err := filepath.Glob(filepath.Join(root, "docs/users/*.md"))
 	require.NoError(t, err)

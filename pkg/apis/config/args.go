@@ -36,13 +36,16 @@ const (
 //	defaultTimeout          600s            a duration > 0
 //	preemptionTimeout       5m              a duration > 0
 //	maxGrace                5m              a duration > 0
-//	starvationTimeout       10m             a duration ≥ 0; 0 means never
+//	backfill                see Backfill    an object; see Backfill
+//	starvationTimeout       none            another name of backfill.promiseAfter
 //	repairTimeout           10m             a duration ≥ 0; 0: never
 //	repairSwap              true            true, false
 //	repairPolicy            Replace         Replace, Move
+//	forceFit                none            an object; see ForceFit
 //	defaultMatchPolicy      once-satisfied  only-waiting, waiting-and-running, once-satisfied
 //	spares                  none            a list of objects; see Spare
 //	degraded                none            an object; see Degraded
+//	maintenanceLead         24h             a duration ≥ 0
 //	controllerWorkers       1               an integer ≥ 1
 //	skipCheckScheduleCycle  false           true, false; without effect
 type Args struct {
@@ -56,20 +59,25 @@ type Args struct {
 	PreemptionTimeout time.Duration
 	// MaxGrace is a grace period. Victims with a longer one are evicted only if no other victims suffice.
 	MaxGrace time.Duration
-	// StarvationTimeout is how long a gang is unschedulable before free capacity is held for it. Smaller gangs then cannot overtake it.
-	StarvationTimeout time.Duration
+	// Backfill says when free capacity is held for a gang, and which pods may run there. See [the fields](admins/arguments.md#capacity-holds).
+	// `starvationTimeout` is another name of its field `promiseAfter`.
+	Backfill Backfill
 	// RepairTimeout is how long free capacity is held for the missing members of an incomplete gang. 0 means that none is held.
 	RepairTimeout time.Duration
 	// RepairSwap: a smaller gang or a single pod of equal priority that fits elsewhere makes way for the replacement of a lost member.
 	RepairSwap bool
 	// RepairPolicy is the repair policy of gangs without one.
 	RepairPolicy scheduling.RepairPolicy
+	// ForceFit: a gang that waited for long may evict gangs of equal priority that were created after it.
+	ForceFit ForceFit
 	// DefaultMatchPolicy is the match policy of gangs without one.
 	DefaultMatchPolicy scheduling.MatchPolicy
 	// Spares are free nodes that new gangs leave unused. Running gangs use them after a fault.
 	Spares Spares
 	// Degraded says which nodes a plan uses only if no other plan is as good by the topology constraints.
 	Degraded Degraded
+	// MaintenanceLead is how long before a maintenance window a node takes no pod without a declared end.
+	MaintenanceLead time.Duration
 	// ControllerWorkers is the number of PodGroups whose status is updated at the same time.
 	ControllerWorkers int
 	// SkipCheckScheduleCycle is accepted so that Koordinator's configurations load.
@@ -85,11 +93,12 @@ func Decode(raw runtime.Object) (Args, error) {
 		DefaultTimeout:       600 * time.Second,
 		PreemptionTimeout:    5 * time.Minute,
 		MaxGrace:             5 * time.Minute,
-		StarvationTimeout:    10 * time.Minute,
+		Backfill:             Backfill{PromiseAfter: 10 * time.Minute, Promises: 1, Overdue: OverdueWait},
 		RepairTimeout:        10 * time.Minute,
 		RepairSwap:           true,
 		RepairPolicy:         scheduling.RepairReplace,
 		DefaultMatchPolicy:   scheduling.MatchOnceSatisfied,
+		MaintenanceLead:      24 * time.Hour,
 		ControllerWorkers:    1,
 	}
 	if raw == nil {
@@ -103,10 +112,11 @@ func Decode(raw runtime.Object) (Args, error) {
 	const durationLegal = "a duration > 0, such as 600s"
 	kind, apiVersion := argsKind, argsAPIVersion
 	wait, leave := metav1.Duration{Duration: a.DefaultTimeout}, metav1.Duration{Duration: a.PreemptionTimeout}
-	grace, starve := metav1.Duration{Duration: a.MaxGrace}, metav1.Duration{Duration: a.StarvationTimeout}
+	grace, lead := metav1.Duration{Duration: a.MaxGrace}, metav1.Duration{Duration: a.MaintenanceLead}
 	repair := metav1.Duration{Duration: a.RepairTimeout}
+	var starve *metav1.Duration
 	var spares []json.RawMessage
-	var degraded json.RawMessage
+	var backfill, degraded, forceFit json.RawMessage
 	err := strictjson.Object(argsKind, unknown.Raw,
 		strictjson.Field{
 			Name: "apiVersion", Into: &apiVersion, Legal: argsAPIVersion,
@@ -131,17 +141,23 @@ func Decode(raw runtime.Object) (Args, error) {
 			Check: func() bool { return grace.Duration > 0 },
 		},
 		strictjson.Field{
-			Name: "starvationTimeout", Into: &starve, Legal: "a duration ≥ 0, such as 10m",
+			Name: "backfill", Into: &backfill, Legal: backfillLegal, Check: func() bool { return backfill[0] == '{' },
+		},
+		strictjson.Field{
+			Name: "starvationTimeout", Into: &starve, Legal: durationOrNever,
 			Check: func() bool { return starve.Duration >= 0 },
 		},
 		strictjson.Field{
-			Name: "repairTimeout", Into: &repair, Legal: "a duration ≥ 0, such as 10m",
+			Name: "repairTimeout", Into: &repair, Legal: durationOrNever,
 			Check: func() bool { return repair.Duration >= 0 },
 		},
 		strictjson.Field{Name: "repairSwap", Into: &a.RepairSwap, Legal: "true, false"},
 		strictjson.Field{
 			Name: "repairPolicy", Into: &a.RepairPolicy, Legal: "Replace, Move",
 			Check: func() bool { return slices.Contains(scheduling.RepairPolicies(), a.RepairPolicy) },
+		},
+		strictjson.Field{
+			Name: "forceFit", Into: &forceFit, Legal: forceFitLegal, Check: func() bool { return forceFit[0] == '{' },
 		},
 		strictjson.Field{
 			Name: "defaultMatchPolicy", Into: &a.DefaultMatchPolicy, Legal: "only-waiting, waiting-and-running, once-satisfied",
@@ -152,21 +168,27 @@ func Decode(raw runtime.Object) (Args, error) {
 			Name: "degraded", Into: &degraded, Legal: degradedLegal, Check: func() bool { return degraded[0] == '{' },
 		},
 		strictjson.Field{
+			Name: "maintenanceLead", Into: &lead, Legal: "a duration ≥ 0, such as 24h",
+			Check: func() bool { return lead.Duration >= 0 },
+		},
+		strictjson.Field{
 			Name: "controllerWorkers", Into: &a.ControllerWorkers, Legal: "an integer ≥ 1",
 			Check: func() bool { return a.ControllerWorkers >= 1 },
 		},
 		strictjson.Field{Name: "skipCheckScheduleCycle", Into: &a.SkipCheckScheduleCycle, Legal: "true, false"},
 	)
-	var wrong [2]error
-	a.Spares, wrong[0] = decodeSpares(spares)
-	a.Degraded, wrong[1] = decodeDegraded(degraded)
-	if err = errors.Join(err, wrong[0], wrong[1]); err != nil {
+	var wrong [4]error
+	a.Backfill, wrong[0] = decodeBackfill(backfill, a.Backfill, starve)
+	a.Spares, wrong[1] = decodeSpares(spares)
+	a.Degraded, wrong[2] = decodeDegraded(degraded)
+	a.ForceFit, wrong[3] = decodeForceFit(forceFit)
+	if err = errors.Join(err, errors.Join(wrong[:]...)); err != nil {
 		return Args{}, err
 	}
 	a.DefaultTimeout = wait.Duration
 	a.PreemptionTimeout = leave.Duration
 	a.MaxGrace = grace.Duration
-	a.StarvationTimeout = starve.Duration
 	a.RepairTimeout = repair.Duration
+	a.MaintenanceLead = lead.Duration
 	return a, nil
 }

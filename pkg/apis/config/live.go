@@ -8,9 +8,9 @@ import (
 
 // live are the arguments that a running scheduler applies when its configuration changes.
 var live = []string{
-	"enablePreemption", "defaultTimeout", "preemptionTimeout", "maxGrace", "starvationTimeout", "repairTimeout", "repairSwap", "repairPolicy",
-	"defaultMatchPolicy",
-	"spares", "degraded",
+	"enablePreemption", "defaultTimeout", "preemptionTimeout", "maxGrace", "backfill", "repairTimeout", "repairSwap", "repairPolicy",
+	"forceFit", "defaultMatchPolicy",
+	"spares", "degraded", "maintenanceLead",
 	"skipCheckScheduleCycle", // it has no effect, so it needs no restart
 }
 

@@ -114,7 +114,7 @@ func decodeDegraded(data json.RawMessage) (Degraded, error) {
 			},
 		},
 		strictjson.Field{
-			Name: "avoidAfterFault", Into: &d.AvoidAfterFault, Legal: "a duration ≥ 0, such as 10m",
+			Name: "avoidAfterFault", Into: &d.AvoidAfterFault, Legal: durationOrNever,
 			Check: func() bool { return d.AvoidAfterFault.Duration >= 0 },
 		},
 	)

@@ -30,6 +30,12 @@ const (
 	NoCapacity      = "NoCapacity"
 	MemberStuck     = "MemberStuck"
 
+	// Of the condition StartPromised of a gang that waits, and of events about it.
+
+	StartPromised = "StartPromised"
+	StartMoved    = "StartMoved"
+	StartUnknown  = "StartUnknown"
+
 	// Of conditions and events of pods.
 
 	WaitingForGang = "WaitingForGang" // more nodes would not help

@@ -59,6 +59,34 @@ func ParseBackfill(value string) (string, error) {
 	return oneOf(AnnotationBackfill, value, BackfillEvictable)
 }
 
+// ParseMaxRuntime parses the value of AnnotationMaxRuntime, a duration > 0 as Go writes it.
+func ParseMaxRuntime(value string) (time.Duration, error) {
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		return 0, illegal(AnnotationMaxRuntime, value, "a duration > 0, such as 4h")
+	}
+	return d, nil
+}
+
+// Window is a time during which a node is to be empty.
+type Window struct{ Start, End time.Time }
+
+// ParseMaintenance returns the windows in the value of AnnotationMaintenance, in their written order. The value has intervals of RFC 3339
+// times, separated by commas.
+func ParseMaintenance(value string) (windows []Window, err error) {
+	for interval := range strings.SplitSeq(value, ",") {
+		from, to, _ := strings.Cut(strings.TrimSpace(interval), "/")
+		start, invalidStart := time.Parse(time.RFC3339, from)
+		end, invalidEnd := time.Parse(time.RFC3339, to)
+		if invalidStart != nil || invalidEnd != nil || !end.After(start) {
+			return nil, illegal(AnnotationMaintenance, value,
+				"START/END with an END after START, such as 2026-12-01T02:00:00Z/2026-12-01T06:00:00Z; several separated by commas")
+		}
+		windows = append(windows, Window{start.UTC(), end.UTC()})
+	}
+	return windows, nil
+}
+
 // ParseMode parses the value of AnnotationMode.
 func ParseMode(value string) (Mode, error) {
 	return oneOf(AnnotationMode, value, ModeStrict, ModeNonStrict)

@@ -43,6 +43,9 @@ const (
 	AnnotationRepair = "muster.sh/repair"
 	// AnnotationBackfill says that pods use spare nodes, and are evicted first for the repair of a gang. See ParseBackfill.
 	AnnotationBackfill = "muster.sh/backfill"
+	// AnnotationMaxRuntime declares how long a pod runs after it has a node. Muster plans with it and does not enforce it. See
+	// ParseMaxRuntime.
+	AnnotationMaxRuntime = "muster.sh/max-runtime"
 	// AnnotationTopologySpec is the topology constraint. See ParseGatherSpec.
 	AnnotationTopologySpec = "gang.scheduling.koordinator.sh/network-topology-spec"
 )
@@ -61,6 +64,9 @@ const (
 	// LabelQuotaPreemptible with the value "false" forbids evicting the pod.
 	LabelQuotaPreemptible = "quota.scheduling.koordinator.sh/preemptible"
 )
+
+// AnnotationMaintenance on a node says when the node is to be empty. See ParseMaintenance.
+const AnnotationMaintenance = "muster.sh/maintenance"
 
 // Keys of ElasticQuotas of scheduling.sigs.k8s.io; LabelQuotaName is a label of pods.
 const (

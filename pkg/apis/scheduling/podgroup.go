@@ -40,6 +40,10 @@ const ConditionStarted = "Started"
 // It is removed when the gang is complete or has ended, and when capacity for its missing members is not held any more.
 const ConditionRepairing = "Repairing"
 
+// ConditionStartPromised is the type of the condition that the start of a gang is promised. It is False if a promise cannot be kept and no
+// other start is known. It is removed when the gang has nodes.
+const ConditionStartPromised = "StartPromised"
+
 // PodGroupStatus is what the scheduler last saw of a gang.
 //
 // +kubebuilder:object:generate=true

@@ -235,6 +235,34 @@ func chapters() []Chapter {
 			},
 		},
 		{
+			Title: "Run times",
+			Intro: "A declared run time begins when the pod gets its node. Muster also reads `activeDeadlineSeconds` of the pod, and of its Job: " +
+				"that one begins with the Job's `status.startTime`. If more than one value applies to a pod, the earliest end counts. " +
+				"A gang, or a gang group, ends when its last member ends. If one member declares nothing, the end of the gang is unknown. " +
+				"Muster reads the key also from the object that owns the gang, such as a Job, a JobSet or a LeaderWorkerSet. " +
+				"It does not read Deployments and StatefulSets: write the key in their pod templates.",
+			Keys: []Key{
+				{
+					Name: AnnotationMaxRuntime, On: onBoth,
+					Meaning: "how long the pod runs at most. Muster plans with it, and does not end the pod. On a pod it counts for this pod only",
+					Default: "`defaultMaxRuntime` of the pod's PriorityClass in the argument `backfill`, else unknown", Example: "4h",
+					Check: check(ParseMaxRuntime),
+				},
+			},
+		},
+		{
+			Title: "Nodes",
+			Keys: []Key{
+				{
+					Name: AnnotationMaintenance, On: "Node",
+					Meaning: "the node is to be empty in this time. Muster assigns no pod to it whose declared end is after the start. See " +
+						"[Announce maintenance](admins/maintenance.md)",
+					Legal: "START/END as RFC 3339 times with an END after START; several separated by commas", Default: "no maintenance",
+					Example: "2026-12-01T02:00:00Z/2026-12-01T06:00:00Z", Check: check(ParseMaintenance),
+				},
+			},
+		},
+		{
 			Title: "Quotas",
 			Intro: "A pod belongs to the first of these quotas that exists: the ElasticQuota that its label names; the ElasticQuota in the pod's " +
 				"namespace with the name of that namespace; the ElasticQuota whose annotation `namespaces` lists the namespace; " +

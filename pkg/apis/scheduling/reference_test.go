@@ -102,5 +102,7 @@ func TestUnknown(t *testing.T) {
 			"name: unknown; did you mean annotation name?",
 	}, scheduling.Unknown(map[string]string{domain + "modes": "x", domain + "b": "x"},
 		map[string]string{domain + "name": "g", "app": "a", domain + "timeout": "x"}))
+	require.Equal(t, []string{"muster.sh/max-run-time: unknown; did you mean muster.sh/max-runtime?"},
+		scheduling.Unknown(map[string]string{"muster.sh/max-run-time": "4h", "muster.sh/podgang": "a", "muster.sh/owner": "b"}, nil))
 	require.Zero(t, testing.AllocsPerRun(100, func() { scheduling.Unknown(known, known) }), "most keys are known")
 }

@@ -27,12 +27,16 @@ var gangNames = func() (names []string) {
 	return names
 }()
 
-// Unknown returns a message for each unknown annotation or label in GangDomain, with the most similar known key, sorted. A label is no
-// mistake if the object also has the annotation of that name.
+// Unknown returns a message for each unknown annotation or label in GangDomain, with the most similar known key. It returns one for each
+// misspelt annotation of Muster's own, too. The messages are sorted. A label is no mistake if the object also has the annotation of that
+// name.
 func Unknown(annotations, labels map[string]string) (messages []string) {
 	for key := range annotations {
 		if name, ok := strings.CutPrefix(key, GangDomain); ok && !slices.Contains(gangNames, name) && !slices.Contains(theirs, name) {
 			messages = append(messages, unknown("", key, name))
+		}
+		if meant := meantOf(key, ownAnnotations); strings.HasPrefix(key, ownDomain) && meant != "" {
+			messages = append(messages, fmt.Sprintf("%s: unknown; did you mean %s?", key, meant))
 		}
 	}
 	for key := range labels {
@@ -62,14 +66,22 @@ var knownKeys = func() map[string]bool {
 	return all
 }()
 
-// MeantLabel returns the label for joining a gang or a quota of which key seems to be a misspelling; "" if there is none. The Distance
-// is at most an eighth of the longer one. A known key is no misspelling.
-func MeantLabel(key string) (meant string) {
+// ownDomain is the prefix of Muster's own keys, and ownAnnotations are the ones that users write.
+const ownDomain = "muster.sh/"
+
+var ownAnnotations = []string{AnnotationRepair, AnnotationBackfill, AnnotationMaxRuntime}
+
+// MeantLabel returns the label for joining a gang or a quota of which key seems to be a misspelling; "" if there is none.
+func MeantLabel(key string) string { return meantOf(key, memberLabels) }
+
+// meantOf returns the one of keys of which key seems to be a misspelling; "" if there is none. The Distance is at most an eighth of the
+// longer one. A known key is no misspelling.
+func meantOf(key string, keys []string) (meant string) {
 	best := 0
-	for _, label := range memberLabels {
-		d := strictjson.Distance(key, label)
-		if 8*d <= max(len(key), len(label)) && (meant == "" || d < best) && !knownKeys[key] {
-			meant, best = label, d
+	for _, other := range keys {
+		d := strictjson.Distance(key, other)
+		if 8*d <= max(len(key), len(other)) && (meant == "" || d < best) && !knownKeys[key] {
+			meant, best = other, d
 		}
 	}
 	return meant

@@ -7,13 +7,15 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// JobSpec has the fields of a Job's spec on which the number of its pods depends, and what makes these a gang.
+// JobSpec has the fields of a Job's spec on which the number of its pods depends, its deadline, and what makes its pods a gang.
 type JobSpec struct {
 	Parallelism          *int32                  `json:"parallelism"`
 	Completions          *int32                  `json:"completions"`
 	CompletionMode       *batchv1.CompletionMode `json:"completionMode"`
 	BackoffLimitPerIndex *int32                  `json:"backoffLimitPerIndex"`
-	Template             struct {
+	// ActiveDeadlineSeconds is how long the Job may run.
+	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds"`
+	Template              struct {
 		Metadata struct {
 			Annotations map[string]string `json:"annotations"`
 		} `json:"metadata"`

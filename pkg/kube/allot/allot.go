@@ -298,10 +298,11 @@ func (r *Allocations) write(ctx context.Context, want *resourceapi.ResourceClaim
 	})
 }
 
-// assume gives the written claim to the scheduler's claim tracker before the watch does. On an error the tracker has a newer claim.
+// assume gives the written claim to the scheduler's claim tracker before the watch does. On an error the tracker has a newer claim, or
+// none.
 func (r *Allocations) assume(c *resourceapi.ResourceClaim) { _ = r.Claims.AssumeClaimAfterAPICall(c) }
 
-// markOf returns a hash of the allocation. An allocation by another writer has another hash.
+// markOf returns a hash of the allocated devices, to recognize an allocation by Muster. An allocation of other devices has another hash.
 func markOf(a *resourceapi.AllocationResult) string {
 	h := fnv.New64a()
 	for i := range a.Devices.Results {

@@ -12,6 +12,7 @@
 //	placement.go  where a gang runs, and how near its members are
 //	history.go    the events of a gang in a live cluster
 //	queue.go      the gangs that wait, in queue order
+//	forecast.go   when waiting gangs start
 //	book.go       the state of the scheduler's parts, for debugging
 //	unlisted.go   answers that unlisted kinds make unknown
 //	capacity.go   whether a waiting gang fits into a domain
@@ -49,6 +50,7 @@ import (
 type Options struct {
 	Config  []byte // see simulate.Options
 	Plugins frameworkruntime.Registry
+	At      simulate.Moment // see simulate.Options
 }
 
 // View is a cluster in memory with its simulated scheduler, for one question.
@@ -73,7 +75,7 @@ func Open(ctx context.Context, o Options, set *simulate.Set) (*View, error) {
 
 // open is Open. stay true: victims terminate after their grace period; false: at once.
 func open(ctx context.Context, o Options, set *simulate.Set, stay bool) (*View, error) {
-	return openWith(ctx, simulate.Options{Config: o.Config, Plugins: o.Plugins, Live: true, VictimsStay: stay, Unread: true}, set)
+	return openWith(ctx, simulate.Options{Config: o.Config, Plugins: o.Plugins, At: o.At, Live: true, VictimsStay: stay, Unread: true}, set)
 }
 
 // openWith is Open with options for simulate. It also records each gang's state before the scheduler runs.

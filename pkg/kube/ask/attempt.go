@@ -75,7 +75,7 @@ func (v *View) countDomains(ctx context.Context, t plugin.Trial, l *attemptResul
 		}
 	}
 	for i, n := range a.Nodes {
-		if n != nil && a.World.Free[i] == 0 && placed[i] == 0 {
+		if (n != nil || a.ClosedForMaintenance(i)) && a.World.Free[i] == 0 && placed[i] == 0 {
 			lacks[i] = a.Lacks(i)
 		}
 	}
@@ -147,7 +147,8 @@ func (l *attemptResult) countWithout(ctx context.Context, t plugin.Trial, withou
 	}
 }
 
-// countsOf returns, by path, how many waiting members fit in each domain. It may exceed the slots for the most demanding members.
+// countsOf returns, by path, how many waiting members fit in each domain. If members differ, a count may be larger than the sum of
+// World.Free, which counts only the most demanding members.
 func countsOf(r *place.Refusal) map[string]int {
 	out := map[string]int{}
 	if r == nil || r.Plan == nil {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -25,8 +26,11 @@ import (
 // are evicted whole. The controllers recreate the pods.
 type Drain struct {
 	Domain string `json:"domain"` // "" is the whole cluster
-	Layer  string `json:"layer"`
-	Nodes  int    `json:"nodes"`
+	// At is the time that the answer is for, if that is not now. Ended are the pods that have ended by then, as declared.
+	At    string   `json:"at,omitempty"`
+	Ended []string `json:"ended,omitempty"`
+	Layer string   `json:"layer"`
+	Nodes int      `json:"nodes"`
 	// Pods counts the evicted pods, PodsInside the evicted pods in the domain. Stay counts the DaemonSet and static pods.
 	Pods       int `json:"pods"`
 	PodsInside int `json:"here"`
@@ -121,6 +125,9 @@ func drained(ctx context.Context, o Options, set *simulate.Set, which func(*topo
 		return nil, err
 	}
 	out.Before = *before
+	if o.At != (simulate.Moment{}) {
+		out.At, out.Ended = v.at.UTC().Format(time.RFC3339), v.Ended()
+	}
 	return out, nil
 }
 
@@ -266,8 +273,9 @@ func (l *emptied) first() (pods []*v1.Pod) {
 	return pods
 }
 
-// keepRepaired removes the gangs whose evicted members have been replaced from the gangs that are evicted whole. It returns the other
-// members of the remaining ones.
+// keepRepaired is called when the pods of first() are evicted and the scheduler has run. If each gang of a group has minMember bound
+// members again, the group's other members need not be evicted: keepRepaired removes them from l.pods, and their gangs from l.stops. It
+// returns the members of all other gangs that are still to be evicted.
 func (l *emptied) keepRepaired(c *cache.Cache) (rest []*v1.Pod) {
 	first := eligible.UIDs([][]*v1.Pod{l.first()})
 	repaired := func(ref gang.Ref) bool { // with all gangs of its group

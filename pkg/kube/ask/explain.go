@@ -58,6 +58,7 @@ type Explanation struct {
 	// counted all members.
 	Heterogeneous bool           `json:"unlike,omitempty"`
 	Queue         *QueuePosition `json:"queue,omitempty"`
+	Start         *Start         `json:"start,omitempty"`   // of an unschedulable gang
 	Holders       []Holder       `json:"holders,omitempty"` // of reserved nodes that the gang must respect
 	Placement     *Placement     `json:"where,omitempty"`
 	// PastEvents are earlier events of the gang in a live cluster, the latest last.
@@ -169,6 +170,11 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 	if err := v.explainWaiting(ctx, e, ref, atStart); err != nil {
 		return nil, err
 	}
+	if e.State == Unschedulable {
+		if err := v.explainStart(ctx, e, ref); err != nil {
+			return nil, err
+		}
+	}
 	v.showRepair(ref, &e.State, &e.WaitsFor)
 	e.Warnings = v.warnings(ref, slices.Concat(members, running))
 	for i := range e.Domains {
@@ -183,6 +189,18 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 		}
 	}
 	return e, nil
+}
+
+// explainStart sets e.Start. If ends are declared, the scheduler runs on first: gangs behind this one may take nodes before it.
+func (v *View) explainStart(ctx context.Context, e *Explanation, ref gang.Ref) error {
+	if v.anyEnd() {
+		if err := v.Settle(ctx, nil); err != nil {
+			return err
+		}
+	}
+	starts, err := v.starts(ctx, v.group(ref))
+	e.Start = starts[v.group(ref)]
+	return err
 }
 
 // showRepair sets an incomplete gang's state and sentence to the reason and message of its condition Repairing. A gang whose replacements
@@ -364,7 +382,7 @@ func (v *View) explainObstacle(ctx context.Context, e *Explanation, ref gang.Ref
 		e.Remedy = v.remedy(ctx, ref, l, r)
 		for i := range e.Domains {
 			if d := e.Domains[i].Eviction; d != nil && !d.Part {
-				d.Untried = untried(r)
+				d.Untried = untried(r) || repelled(r)
 			}
 		}
 	}

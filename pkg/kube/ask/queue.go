@@ -3,12 +3,12 @@ package ask
 import (
 	"context"
 	"slices"
-	"sort"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
 // Waiter is a gang with waiting members.
@@ -22,9 +22,8 @@ type Waiter struct {
 	Reason   string    `json:"reason"` // one sentence
 	// Reservation is nil if no nodes are reserved or held for it.
 	Reservation *Reservation `json:"reservation,omitempty"`
-	// EstimatedStart is the earliest time at which enough pods have reached their activeDeadlineSeconds, if gangs ahead in the
-	// queue took nothing; nil if unknown.
-	EstimatedStart *time.Time `json:"estimatedStart,omitempty"`
+	// Start is when the gang starts; nil for a gang that waits for something else than capacity.
+	Start *Start `json:"start,omitempty"`
 
 	next *Next // what the scheduler would do
 }
@@ -46,12 +45,16 @@ func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 	if err := v.Settle(ctx, nil); err != nil {
 		return nil, err
 	}
+	starts, err := v.starts(ctx, gang.Ref{})
+	if err != nil {
+		return nil, err
+	}
 	all := []Waiter{}
 	for _, ref := range slices.Concat(v.queue, v.unqueued) {
 		if namespace != "" && ref.Namespace != namespace {
 			continue
 		}
-		w, err := v.waiter(ctx, ref, pending[ref])
+		w, err := v.waiter(ctx, ref, pending[ref], starts)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +64,7 @@ func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 }
 
 // waiter returns the entry of Queue for a gang. pending are the members that waited at the start.
-func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Waiter, error) {
+func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod, starts map[gang.Ref]*Start) (*Waiter, error) {
 	atStart := v.initial[ref]
 	if len(pending) == 0 && atStart.EventMember != nil {
 		pending = []*v1.Pod{atStart.EventMember}
@@ -79,16 +82,15 @@ func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Wa
 	}
 	if e.Next != nil && (e.State == Preempting || e.State == Evicts) {
 		w.Reservation = &Reservation{Places: len(e.Next.Nodes), Domain: e.Next.Domain, Leaving: slices.Concat(e.Next.Evicts, e.Next.Terminating)}
-		w.EstimatedStart = v.lastDeletion(slices.Concat(e.Next.Evicts[:e.Next.inTheWay], e.Next.Terminating))
+		if at := v.lastDeletion(slices.Concat(e.Next.Evicts[:e.Next.inTheWay], e.Next.Terminating)); at != nil {
+			w.Start = simulate.ForecastOf(*at, e.Next.Domain, "The pods on its nodes have then terminated.")
+		}
 	}
 	if e.State == Starts {
-		w.EstimatedStart = &v.at
+		w.Start = simulate.ForecastOf(v.at, e.Next.Domain, "")
 	}
-	if e.State == Unschedulable && !v.cache().Reserved(v.group(ref)) { // with a reservation, what follows it is unknown
-		var err error
-		if w.EstimatedStart, err = v.startTime(ctx, ref); err != nil {
-			return nil, err
-		}
+	if e.State == Unschedulable {
+		w.Start = starts[v.group(ref)]
 	}
 	v.showRepair(ref, &w.State, &w.Reason)
 	return w, nil
@@ -106,64 +108,4 @@ func (v *View) lastDeletion(names []string) *time.Time {
 		return nil
 	}
 	return &last
-}
-
-// endTime returns when a pod must end: its deletion time, or its start plus activeDeadlineSeconds; zero if it has neither.
-func endTime(pod *v1.Pod) time.Time {
-	switch {
-	case pod.DeletionTimestamp != nil:
-		return pod.DeletionTimestamp.Time
-	case pod.Spec.ActiveDeadlineSeconds == nil || pod.Status.StartTime == nil:
-		return time.Time{}
-	}
-	return pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
-}
-
-// startTime returns the earliest endTime of pods after which a trial plan for the gang succeeds; nil if there is none.
-func (v *View) startTime(ctx context.Context, ref gang.Ref) (*time.Time, error) {
-	t, err := v.try(ctx, ref)
-	if err != nil || t == nil || t.Refusal == nil || !t.Attempt.CapacityKnown() {
-		return nil, err
-	}
-	a := t.Attempt
-	var times []time.Time
-	for _, n := range a.Nodes {
-		if n == nil {
-			continue
-		}
-		for _, pod := range podsOn(n) {
-			if at := endTime(pod); !at.IsZero() {
-				times = append(times, at)
-			}
-		}
-	}
-	slices.SortFunc(times, time.Time.Compare)
-	times = slices.CompactFunc(times, time.Time.Equal)
-	enough := func(k int) bool {
-		ended := make([][]*v1.Pod, len(a.Nodes))
-		for i, n := range a.Nodes {
-			if n == nil {
-				continue
-			}
-			for _, pod := range podsOn(n) {
-				if at := endTime(pod); !at.IsZero() && !at.After(times[k]) {
-					ended[i] = append(ended[i], pod)
-				}
-			}
-		}
-		_, refusal, failed := a.Choose(ctx, ended)
-		if failed != nil {
-			err = failed
-		}
-		return refusal == nil && failed == nil
-	}
-	k := sort.Search(len(times), enough)
-	if err != nil || k == len(times) {
-		return nil, err
-	}
-	at := times[k]
-	if at.Before(v.at) { // overdue
-		at = v.at
-	}
-	return &at, nil
 }

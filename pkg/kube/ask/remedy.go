@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -28,8 +29,7 @@ func (v *View) remedy(ctx context.Context, ref gang.Ref, l attemptResult, r gang
 				", or all members, so that they are recreated; more nodes do not help"
 		}
 	case l.shortage.Pin != nil:
-		c.Message = "free capacity in " + l.shortage.Pin.DomainPath +
-			": pods that terminate or nodes that are added; or recreate all members of the gang"
+		c.Message = pinRemedy(l.shortage)
 	case l.shortage.Never != nil:
 		c.Message = l.neverRemedy()
 	case l.refusal.Everywhere:
@@ -49,6 +49,8 @@ func (v *View) remedy(ctx context.Context, ref gang.Ref, l attemptResult, r gang
 			c.Message += "; no running pod may be evicted for the gang"
 		case untried(r):
 			c.Message += "; no eviction found that frees enough capacity (search limit reached)"
+		case repelled(r):
+			c.Message += ". " + strings.TrimSuffix(status.PreemptionRepelled.Plain(), ".")
 		default:
 			c.Message += "; no eviction frees enough capacity"
 		}
@@ -56,9 +58,35 @@ func (v *View) remedy(ctx context.Context, ref gang.Ref, l attemptResult, r gang
 	return c
 }
 
+// pinRemedy returns what helps members that do not fit into the domain where their gang runs (s.Pin), as text.
+func pinRemedy(s place.Shortage) string {
+	var all []string
+	switch pin := s.Pin; {
+	case pin.TooSmall && pin.IsNode:
+	case pin.TooSmall:
+		all = append(all, "nodes that are added to "+pin.DomainPath)
+	case pin.IsNode:
+		all = append(all, "free capacity in "+pin.DomainPath+": pods that terminate")
+	default:
+		all = append(all, "free capacity in "+pin.DomainPath+": pods that terminate or nodes that are added")
+	}
+	if !s.Surplus {
+		all = append(all, "recreate all members of the gang, if another domain takes all of them")
+	}
+	if len(all) == 0 {
+		return "nothing; the gang has started without the waiting members"
+	}
+	return strings.Join(all, "; or ")
+}
+
 // untried reports whether the scheduler stopped before it had examined all evictions.
 func untried(r gang.Obstacle) bool {
 	return strings.Contains(r.Words, status.PreemptionUntried.Says(0, 0))
+}
+
+// repelled reports whether the scheduler examined no eviction of pods that keep members off other nodes, for these nodes.
+func repelled(r gang.Obstacle) bool {
+	return strings.Contains(r.Words, status.PreemptionRepelled.Says(0, 0))
 }
 
 // neverRemedy returns what helps a gang that does not fit into the empty cluster, as text.

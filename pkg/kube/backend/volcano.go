@@ -163,7 +163,8 @@ func (v *volcano) Minima(existing []*unstructured.Unstructured) map[string]int32
 	return out
 }
 
-// PreparePod sets the pod's scheduler, and its annotation with the PodGroup unless Volcano's PodGroup is the gang itself.
+// PreparePod sets the pod's scheduler, and its annotation with the PodGroup unless the gang comes from a Volcano PodGroup, which the pod
+// already names.
 func (v *volcano) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, _ Cluster) error {
 	key, err := keyOf(pod, key, "volcano scheduler")
 	if err != nil {

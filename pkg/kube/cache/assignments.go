@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -29,9 +30,9 @@ func (c *Cache) PlacesIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	out := map[int][]*v1.Pod{}
+	out, use := map[int][]*v1.Pod{}, c.backfillOf(pod)
 	for i := range tree.NumNodes() {
-		if others := c.placesOn(tree.NodeName(i), pod); len(others) > 0 {
+		if others := c.placesOn(tree.NodeName(i), pod, use); len(others) > 0 {
 			out[i] = others
 		}
 	}
@@ -39,23 +40,53 @@ func (c *Cache) PlacesIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 }
 
 // PlacesOn returns the members of other groups that are assigned to the node and that pod must respect: members of equal or higher
-// priority, and protected missing members, except members whose reservation was made after pod's assignment.
+// priority, and protected missing members. Two kinds are left out: members whose reservation was made after pod's assignment, and
+// members for which capacity is held that the pod may use before they start.
 func (c *Cache) PlacesOn(node string, pod *v1.Pod) []*v1.Pod {
-	return read(c, func() []*v1.Pod { return c.placesOn(node, pod) })
+	return read(c, func() []*v1.Pod { return c.placesOn(node, pod, c.backfillOf(pod)) })
 }
 
 // placesOn is PlacesOn with c.mu locked.
-func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
+func (c *Cache) placesOn(node string, pod *v1.Pod, use backfill) (others []*v1.Pod) {
 	self := convert.PodKey(pod)
 	for _, key := range c.book.PlacesOn(node) {
-		if c.shares(key, self, pod) {
-			continue
-		}
-		if p := c.assignedPod(key); p != nil && c.outranks(p, pod) && !c.reservedAfter(p, pod) {
+		if p := c.respected(key, self, pod); p != nil && !c.mayBackfill(key, use) {
 			others = append(others, p)
 		}
 	}
 	return others
+}
+
+// HeldPlace is a member of a starving gang and the node on which capacity is held for it.
+type HeldPlace struct {
+	Pod  *v1.Pod
+	Node string
+}
+
+// HeldByOthers returns the members of other groups for which capacity is held and that pod must respect, sorted by name. It also has the
+// members whose capacity the pod may use before they start.
+func (c *Cache) HeldByOthers(group gang.Ref, pod *v1.Pod) (all []HeldPlace) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	held := c.book.HeldByOthers(group)
+	for _, key := range slices.Sorted(maps.Keys(held)) {
+		if p := c.assignedPod(key); p != nil && c.outranks(p, pod) {
+			all = append(all, HeldPlace{p, held[key]})
+		}
+	}
+	return all
+}
+
+// respected returns the member with that key if a pod, whose key is self, must respect the member's assignment; nil if it need not. A pod
+// that may backfill uses the capacity until the member starts. c.mu is locked.
+func (c *Cache) respected(key, self string, pod *v1.Pod) *v1.Pod {
+	if c.shares(key, self, pod) {
+		return nil
+	}
+	if p := c.assignedPod(key); p != nil && c.outranks(p, pod) && !c.reservedAfter(p, pod) {
+		return p
+	}
+	return nil
 }
 
 // outranks returns whether pod must respect the assignment of p: p has at least its priority, or p is a stand-in for a missing member of a

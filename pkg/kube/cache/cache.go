@@ -10,6 +10,7 @@ package cache
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/lineage"
+	"github.com/muster-scheduler/muster/pkg/kube/maintenance"
 	"github.com/muster-scheduler/muster/pkg/kube/network"
 	"github.com/muster-scheduler/muster/pkg/kube/note"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -44,13 +46,18 @@ type Options struct {
 	Do func([]gang.Effect)
 	// Note publishes an event about an object; it must not block.
 	Note func(Note)
-	// Free is called with a pending pod whose labels name no gang any more, so that it is retried; nil disables the call.
+	// Free is called with a pending pod without a gang, so that it is retried: its labels name no gang any more, or it declares another end.
+	// nil disables the call.
 	Free func(*v1.Pod)
+	// FreeOf is Free for the pods of an object that declares another end for them.
+	FreeOf func(source.OwnerKey)
 	// Leaves returns whether a pod is being evicted, which its object may not show yet. nil is no pod. It must not call the cache.
 	Leaves func(*v1.Pod) bool
 	// Lacks returns an object that a pod names, that does not exist, and that keeps the pod out of the queue; "" if none is missing. nil is
 	// "" for all pods. It must not call the cache.
 	Lacks func(*v1.Pod) string
+	// Evicts returns whether the profile with that scheduler name evicts pods for gangs. nil is true. It must not call the cache.
+	Evicts func(profile string) bool
 	// Ticked is called after each tick of the book; nil disables the call.
 	Ticked func()
 	// ExtraResources are resources of other components that the cache also watches. The cache opens only after they were listed.
@@ -101,6 +108,7 @@ type Cache struct {
 	losses             []loss          // recently deleted members, the oldest first
 	network            network.Spec
 	unused             map[string]*koordinator.ClusterNetworkTopology // topologies with another name
+	maintenance        atomic.Pointer[maintenance.Nodes]              // see Maintenance
 	movedNodes         map[string]bool                                // nodes changed since the last tree
 	allMoved           bool                                           // all nodes changed, because the layers did
 	changes            uint64                                         // counts changes of the network
@@ -121,8 +129,12 @@ type Limits struct {
 	Moves  bool
 	// Starve is how long a gang is unschedulable before capacity is held for it; 0 disables that.
 	Starve time.Duration
+	// Promises is to how many gangs of the cluster a start is promised at a time.
+	Promises int
 	// Repair is how long capacity is held for missing members of an incomplete gang; 0 disables that.
 	Repair time.Duration
+	// DefaultRuntime is, by PriorityClass, the run time of pods that declare none.
+	DefaultRuntime map[string]time.Duration
 }
 
 // Patience returns how long after its grace period a victim may still exist before its reservation is dropped.
@@ -132,8 +144,11 @@ func (c *Cache) Patience() time.Duration { return read(c, func() time.Duration {
 func (c *Cache) Configure(l Limits) {
 	c.mu.Lock()
 	old := c.Limits
-	c.Limits, c.book.Starve, c.book.Repair = l, l.Starve, l.Repair
+	c.Limits, c.book.Starve, c.book.Promises, c.book.Repair = l, l.Starve, l.Promises, l.Repair
 	var effects []gang.Effect
+	if !maps.Equal(old.DefaultRuntime, l.DefaultRuntime) {
+		effects = c.endsChanged(true)
+	}
 	if old.Wait != l.Wait || old.Policy != l.Policy || old.Moves != l.Moves {
 		for _, ref := range c.refs() {
 			if r := c.gangs[ref]; r != nil && r.Declared != nil {
@@ -148,7 +163,7 @@ func (c *Cache) Configure(l Limits) {
 // New returns an empty Cache. No gang enters the scheduler until Start was called and all objects were listed.
 func New(o Options) *Cache {
 	book := gang.New(topology.CompareNames)
-	book.Starve, book.Repair = o.Starve, o.Repair
+	book.Starve, book.Promises, book.Repair = o.Starve, o.Promises, o.Repair
 	return &Cache{
 		Options:            o,
 		book:               book,

@@ -282,11 +282,11 @@ func TestMembersThatAreNotOurs(t *testing.T) {
 	c.setObject(ref("a"), podGroup("1"), source.More{})
 	c.setPod(member("p0"))
 	c.setPod(member("p1", func(p *v1.Pod) { p.Spec.SchedulerName = "another" }))
-	require.Equal(t, "1 of 2 members can be placed; 1 cannot: schedulerName is another, expected muster-scheduler",
+	require.Equal(t, "1 of 2 members can be placed; 1 cannot: schedulerName is another; supported values: muster-scheduler",
 		c.why(t, member("p0")))
 	c.setPod(member("p2", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "quota"}} }))
 	require.Equal(t,
-		"1 of 2 members can be placed; 2 cannot (1: schedulerName is another, expected muster-scheduler; 1: "+
+		"1 of 2 members can be placed; 2 cannot (1: schedulerName is another; supported values: muster-scheduler; 1: "+
 			"spec.schedulingGates has quota)",
 		c.why(t, member("p0")))
 	template := "one-gpu"
@@ -477,7 +477,8 @@ func TestTheTopologyComesAndGoes(t *testing.T) {
 	c.setObject(ref("a"), podGroup("1", scheduling.AnnotationTopologySpec, must), source.More{})
 	c.setPod(member("p0"))
 	c.setPod(member("p1"))
-	require.Equal(t, "rejected: MustGather needs ClusterNetworkTopology default, which does not exist", c.why(t, member("p0")))
+	require.Equal(t, "rejected: MustGather needs ClusterNetworkTopology default, which does not exist; create it, or use PreferGather",
+		c.why(t, member("p0")))
 	require.Equal(t, 1, c.Topology().Tree.Depth())
 
 	c.setTopology(topologyOf(spineLayer, nodeLayer))

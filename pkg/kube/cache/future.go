@@ -218,7 +218,7 @@ func (c *Cache) keepLost(r *record, n int) {
 }
 
 // incompleteGangs returns the groups with missing members, after a restart. No object says which members were lost, so the stand-ins are
-// made from the first member that runs. c.mu is locked.
+// made from the first bound member by name. c.mu is locked.
 func (c *Cache) incompleteGangs() (all []Absent) {
 	for _, ref := range c.refs() {
 		r, missing := c.gangs[ref], c.book.Missing(ref)

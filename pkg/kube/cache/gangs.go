@@ -73,20 +73,21 @@ func (c *Cache) deleteIfEmpty(r *record) (effects []gang.Effect) {
 	return effects
 }
 
-// setOtherGangName records that a pod names the gang names, although its controller makes it for the gang meant; "" removes this. It
-// redeclares the gangs of the pod's controller if meant got its first or lost its last such pod. c.mu is locked.
-func (c *Cache) setOtherGangName(pod *v1.Pod, names string, meant gang.Ref) (effects []gang.Effect, notes []Note) {
+// setOtherGangName records, for the gang intended for which the controller makes the pod, that the pod has the name of another gang:
+// written. If written is "", it removes the record of the pod. It redeclares the gangs of the pod's controller when intended gets its first
+// such pod or loses its last; a change from one other name to another redeclares none. c.mu is locked.
+func (c *Cache) setOtherGangName(pod *v1.Pod, written string, intended gang.Ref) (effects []gang.Effect, notes []Note) {
 	key := convert.PodKey(pod)
-	before := len(c.otherGangNames[meant])
-	if names != "" {
-		if c.otherGangNames[meant] == nil {
-			c.otherGangNames[meant] = map[string]string{}
+	before := len(c.otherGangNames[intended])
+	if written != "" {
+		if c.otherGangNames[intended] == nil {
+			c.otherGangNames[intended] = map[string]string{}
 		}
-		c.otherGangNames[meant][key] = names
-	} else if delete(c.otherGangNames[meant], key); len(c.otherGangNames[meant]) == 0 {
-		delete(c.otherGangNames, meant)
+		c.otherGangNames[intended][key] = written
+	} else if delete(c.otherGangNames[intended], key); len(c.otherGangNames[intended]) == 0 {
+		delete(c.otherGangNames, intended)
 	}
-	if (before == 0) == (len(c.otherGangNames[meant]) == 0) {
+	if (before == 0) == (len(c.otherGangNames[intended]) == 0) {
 		return nil, nil
 	}
 	owner, _ := source.OwnerMakingPod(pod)
@@ -104,9 +105,9 @@ func (c *Cache) redeclareSome(refs map[gang.Ref]bool) (effects []gang.Effect, no
 	return effects, notes
 }
 
-// otherGangName returns the gang that a pod names although its controller makes it for the gang meant; "" if there is no such pod.
-func (c *Cache) otherGangName(meant gang.Ref) string {
-	pods := c.otherGangNames[meant]
+// otherGangName returns the other gang that a pod names although its controller makes it for the gang intended; "" if no pod does.
+func (c *Cache) otherGangName(intended gang.Ref) string {
+	pods := c.otherGangNames[intended]
 	if len(pods) == 0 {
 		return ""
 	}
@@ -235,7 +236,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 		effects = append(effects, c.clearStaleNomination(pod)...)
 	}
 	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
-	if old != nil && pod.Spec.NodeName == "" && requestChanged(old, pod) {
+	if old != nil && pod.Spec.NodeName == "" && (requestChanged(old, pod) || endChanged(old, pod)) {
 		if groupKey, ok := c.book.GroupKey(key); ok {
 			effects = append(effects, gang.Effect{Verb: MemberChanged, Gang: groupKey})
 		}
@@ -251,7 +252,8 @@ func (c *Cache) gate(pod *v1.Pod) string {
 	case pod.Spec.NodeName != "":
 		return ""
 	case !c.serves[pod.Spec.SchedulerName]:
-		return fmt.Sprintf("schedulerName is %s, expected %s", pod.Spec.SchedulerName, strings.Join(slices.Sorted(maps.Keys(c.serves)), " or "))
+		served := strings.Join(slices.Sorted(maps.Keys(c.serves)), ", ")
+		return fmt.Sprintf("schedulerName is %s; supported values: %s", pod.Spec.SchedulerName, served)
 	}
 	return convert.Gate(pod)
 }
@@ -475,7 +477,7 @@ func (c *Cache) removeFromGang(pod *v1.Pod, gone bool) {
 // redeclare reads what the objects of a gang declare, and gives the book the declaration if it has changed. Without a change the gang is
 // only reported: a status update by this process must not retry the gang. c.mu is locked.
 func (c *Cache) redeclare(r *record) []gang.Effect {
-	before, listed := r.Declared, []gang.Ref{}
+	before, old, listed := r.Declared, r.Declared, []gang.Ref{}
 	if before != nil {
 		listed = before.Group
 	}
@@ -501,6 +503,9 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	c.resolve(r.Ref, d.Group)
 	r.Declared = d
 	priorityEffects := c.setPriorities(r)
+	if old != nil && (old.MaxRuntime != d.MaxRuntime || old.Evictable != d.Evictable) {
+		priorityEffects = append(priorityEffects, c.endsChanged(true, r.Ref)...)
+	}
 	c.addGroupHint(d)
 	if before.Same(d) {
 		return append(priorityEffects, gang.Effect{Verb: gang.Report, Gang: r.Ref})
@@ -508,7 +513,7 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	effects := c.book.Apply(gang.Declared{Spec: d.Spec}, c.Clock.Now())
 	for _, other := range d.Group {
 		if l := c.gangs[other]; !slices.Contains(listed, other) && l != nil && l.Declared != nil && !slices.Contains(l.Declared.Group, r.Ref) {
-			l.stale = true // its list may name this gang, which did not exist before or did not list it
+			l.stale = true // its list may have r by name only: r was unknown before, or did not list it
 			effects = append(effects, c.redeclare(l)...)
 		}
 	}

@@ -3,7 +3,6 @@ package cache
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/group"
@@ -94,13 +93,19 @@ func (c *Cache) group(key gang.Ref) (*Group, gang.Obstacle) {
 	return group.New(*g, records, tree)
 }
 
-// Evictable returns whether a pod, or its gang, declares that it is evicted first for the repair of another gang.
+// Evictable returns whether a pod, or each gang of its gang group, declares that it is evicted first: for a promised start of another gang,
+// or for its repair.
 func (c *Cache) Evictable(pod *v1.Pod) bool {
-	ref := source.GangOf(pod)
-	if ref.IsZero() {
-		return pod.Annotations[scheduling.AnnotationBackfill] == scheduling.BackfillEvictable
-	}
-	return read(c, func() bool { r := c.gangs[ref]; return r != nil && r.Declared != nil && r.Declared.Evictable })
+	return read(c, func() bool { return c.evictable(pod) })
+}
+
+// CreatedAfter returns whether all gangs of a gang's group were created after all gangs of another group; false if a time is unknown.
+func (c *Cache) CreatedAfter(ref, other gang.Ref) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	first, _ := c.book.Created(ref)
+	_, last := c.book.Created(other)
+	return !last.IsZero() && first.After(last)
 }
 
 func unknown(ref gang.Ref) gang.Obstacle {

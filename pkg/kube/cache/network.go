@@ -158,6 +158,7 @@ func (c *Cache) setNode(node *v1.Node) {
 	old, wasReady := c.nodes[node.Name], c.isReady(node.Name)
 	c.nodes[node.Name] = node
 	delete(c.deletedNodes, node.Name)
+	notes := c.setMaintenance(old, node)
 	moved := old == nil || !c.network.SamePlace(old, node)
 	var effects []gang.Effect
 	if moved {
@@ -167,10 +168,14 @@ func (c *Cache) setNode(node *v1.Node) {
 	if old != nil && !old.Spec.Unschedulable && node.Spec.Unschedulable {
 		effects = slices.Concat(effects, c.book.Apply(gang.NodeClosed{Node: node.Name}, c.Clock.Now()), c.retrySinglePods(node.Name))
 	}
+	if old != nil && old.Spec.Unschedulable != node.Spec.Unschedulable {
+		effects = append(effects, c.endsChanged(true)...)
+	}
 	if wasReady && !c.isReady(node.Name) {
 		effects = append(effects, c.noteLostOn(node.Name)...)
 	}
 	c.mu.Unlock()
+	c.publish(notes)
 	if moved || len(effects) > 0 {
 		c.carryOut(effects)
 	}
@@ -193,6 +198,7 @@ func (c *Cache) reportsOfGangsOn(node string) (out []gang.Effect) {
 
 func (c *Cache) dropNode(name string) {
 	c.mu.Lock()
+	c.setMaintenance(c.nodes[name], nil)
 	delete(c.nodes, name)
 	c.deletedNodes[name] = true
 	c.recordMove(name)

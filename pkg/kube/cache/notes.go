@@ -27,7 +27,7 @@ func (c *Cache) podNotes(pod *v1.Pod, r *record) []Note {
 	return r.published.Take(string(pod.UID), note.OfMember(&r.Record, pod))
 }
 
-// allNotes returns the unpublished notes about all gangs, members, owners and stray pods. c.mu is locked.
+// allNotes returns the unpublished notes about all gangs, members, owners, stray pods and nodes. c.mu is locked.
 func (c *Cache) allNotes() (notes []Note) {
 	for _, ref := range c.refs() {
 		r := c.gangs[ref]
@@ -41,6 +41,9 @@ func (c *Cache) allNotes() (notes []Note) {
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(c.strays), topology.CompareNames) {
 		notes = append(notes, c.strayNotes(c.strays[key])...)
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(c.nodes), topology.CompareNames) {
+		notes = append(notes, note.OfNode(c.nodes[name])...)
 	}
 	return notes
 }

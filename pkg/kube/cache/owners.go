@@ -2,6 +2,7 @@ package cache
 
 import (
 	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -61,10 +62,18 @@ func (c *Cache) setOwner(o *source.Owned) {
 	maps.Copy(refs, c.lineage.Related(o.Key))
 	effects, notes := c.redeclareSome(refs)
 	effects = append(effects, c.endRecreatedBy(o.Key)...)
+	differ := endsDiffer(old, o)
+	if differ {
+		running := old != nil || !o.Started.IsZero()
+		effects = append(effects, c.endsChanged(running, slices.SortedFunc(maps.Keys(refs), compareRefs)...)...)
+	}
 	notes = append(notes, c.ineffectiveNotes(old, o)...)
 	c.mu.Unlock()
 	c.carryOut(effects)
 	c.publish(notes)
+	if differ && c.FreeOf != nil {
+		c.FreeOf(o.Key)
+	}
 }
 
 // unreadOwnerKind returns the kind of a pod's owner if objects of this kind are not requested yet; else "". The pod has no gang. c.mu is

@@ -55,9 +55,10 @@ func (o Order) Compare(p Order) int {
 }
 
 // Queue returns the served gangs with pending members. tried are in the order in which they are scheduled; waits are the ones that wait
-// for users or controllers. A gang's position is that of its group's representative, or without one of its own first member.
+// for users or controllers. A gang's position is the position of its group's representative. If the group has no representative, it is the
+// position of the gang's first member.
 //
-// It locks c.mu for each gang anew, so that others do not wait long.
+// It locks c.mu for each gang anew, so that other goroutines do not wait long.
 func (c *Cache) Queue() (tried, waits []gang.Ref) {
 	stands := map[gang.Ref]standing{}
 	for _, ref := range c.Gangs() {

@@ -24,6 +24,19 @@ type Recreated struct {
 	Nodes map[string]string // by stand-in, the node of its predecessor; a node that is not ready or cordoned is left out
 }
 
+// Successors returns the stand-ins that get a node, by name.
+func (r *Recreated) Successors(node string) (standIns []*v1.Pod) {
+	for _, name := range slices.Sorted(maps.Keys(r.Nodes)) {
+		if r.Nodes[name] == node {
+			standIns = append(standIns, r.Group.Pods[name])
+		}
+	}
+	return standIns
+}
+
+// StandsInFor returns whether a stand-in is for the successor of a pod.
+func StandsInFor(standIn, pod *v1.Pod) bool { return standIn.UID == group.SuccessorUID(pod) }
+
 // noteRecreated requests nodes for the successors of a started gang whose leader terminates or is gone, if its controller recreates all
 // members. Call it before the book knows of the leader's end. It does nothing for a leader that a scheduler evicts. c.mu is locked.
 func (c *Cache) noteRecreated(r *record, leader *v1.Pod) {

@@ -106,6 +106,7 @@ func (c *Cache) podHandler() toolscache.ResourceEventHandler {
 	handlers.UpdateFunc = func(old, current any) {
 		c.podUpdated(old.(*v1.Pod), current.(*v1.Pod))
 		set(old, current)
+		c.endUpdated(old.(*v1.Pod), current.(*v1.Pod))
 	}
 	return handlers
 }
@@ -206,6 +207,7 @@ func (c *Cache) openCache() {
 	c.book.Resume(c.Clock.Now())
 	c.absent = append(c.leadersWithoutMembers(), c.incompleteGangs()...)
 	effects = append(effects, c.restore()...)
+	effects = append(effects, c.restorePromises()...)
 	for _, ref := range c.book.Gangs() {
 		effects = append(effects, c.book.Review(ref)...)
 	}

@@ -20,12 +20,12 @@ type stray struct {
 
 // setStray records a pod without a gang if it is a stray; nil says that the pod has a gang now or was deleted.
 func (c *Cache) setStray(key string, pod *v1.Pod) {
-	waits := pod != nil && pod.Spec.NodeName == "" && !convert.Finished(pod)
-	isStray := pod != nil && !convert.Finished(pod) && len(note.OfStray(pod)) > 0
+	lives := pod != nil && !convert.Finished(pod)
+	isStray := lives && len(note.OfStray(pod)) > 0
 	c.mu.RLock()
 	wasStray := c.strays[key] != nil
 	wants := ""
-	if waits {
+	if lives {
 		wants = c.unreadOwnerKind(pod)
 	}
 	c.mu.RUnlock()

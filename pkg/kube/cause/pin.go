@@ -40,9 +40,9 @@ type Pin struct {
 	Domain         topology.ID
 	DomainLayer    int
 	Want, Capacity offer.Slots // members that must join, and how many of them the domain takes
-	// TooSmall says that the domain takes only Most of these members, even when empty.
+	// TooSmall says that the domain takes too few of these members even if only the group's running members are there.
 	TooSmall bool
-	Most     offer.Slots
+	IsNode   bool // the domain is a node, so no node can be added to it
 	// Layer says that one domain of this layer, inside DomainPath, must take the members; "" if they may use all of DomainPath.
 	Layer string
 }
@@ -143,6 +143,7 @@ func (s Search) pinAt(layer int, gangs []gang.Ref, p Pin) *Pin {
 		if i, ok := tree.NodeIndex(m.Node); ok && (gangs == nil || slices.Contains(gangs, m.Gang)) {
 			_, name := convert.SplitKey(m.Pod)
 			p.Domain = tree.Ancestor(tree.Node(i), layer)
+			p.IsNode = p.Domain == tree.Node(i)
 			p.Members, p.DomainPath = append(p.Members, name), tree.Path(p.Domain)
 		}
 	}

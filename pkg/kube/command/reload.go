@@ -17,7 +17,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/reload"
 )
 
-// watchConfiguration starts a goroutine that applies changes of the configuration file path; it does nothing if path is "".
+// watchConfiguration registers the metrics of reloads, and starts a goroutine that applies changes of the configuration file path. It
+// starts none if path is "" or shared is nil.
 func watchConfiguration(
 	ctx context.Context, path string, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler, shared *plugin.Shared,
 ) {

@@ -70,7 +70,7 @@ func (n *network) topology(ctx context.Context) (podgang.Topology, error) {
 	return topology, nil
 }
 
-// nativeVersion returns the served version of scheduling.k8s.io with Workloads; "" for none.
+// nativeVersion returns the newest served version of scheduling.k8s.io that has Workloads; "" for none.
 func (n *network) nativeVersion() (string, error) {
 	for _, version := range native {
 		isServed, err := n.serves(schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: version, Kind: "Workload"})

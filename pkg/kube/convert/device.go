@@ -159,7 +159,7 @@ func partitionTable(text string) (map[int][]device.Partition, error) {
 }
 
 // DeviceRequest returns a pod's request for devices; nil for none. The error names the invalid field, its value and the supported
-// values. It is permanent, since a pod's requests cannot change.
+// values. A retry helps only after the pod's annotations have changed, since its resources cannot change.
 func DeviceRequest(pod *v1.Pod) (*device.Request, error) {
 	ask := deviceAsk(pod)
 	if r, invalid := ask.Request(); invalid != nil {

@@ -66,7 +66,8 @@ func hasRequest(pod *v1.Pod, match func(v1.ResourceName) bool) bool {
 // npuPrefix is the prefix of unsupported resources, which are rejected by name.
 const npuPrefix = "huawei.com/npu-"
 
-// deviceWords returns a pod's annotations about devices as one text, without parsing them (Template must be fast); "" for no devices.
+// deviceWords returns a pod's annotations about devices as one text, without parsing them (Template compares pods by it, and must be fast).
+// It returns "" if the pod requests no devices, or has none of these annotations.
 func deviceWords(pod *v1.Pod) string {
 	if len(pod.Annotations) == 0 || !WantsDevices(pod) {
 		return ""
@@ -80,9 +81,10 @@ func deviceWords(pod *v1.Pod) string {
 	return words.String()
 }
 
-// OtherDeviceWords says whether the annotations about devices differ between two versions of a pod.
+// OtherDeviceWords says whether the annotations or the label about devices differ between two versions of a pod.
 func OtherDeviceWords(oldPod, pod *v1.Pod) bool {
-	return !maps.Equal(oldPod.Annotations, pod.Annotations) && deviceWords(oldPod) != deviceWords(pod)
+	return oldPod.Labels[gpuIsolation] != pod.Labels[gpuIsolation] && WantsDevices(pod) ||
+		!maps.Equal(oldPod.Annotations, pod.Annotations) && deviceWords(oldPod) != deviceWords(pod)
 }
 
 // DevicesHeld returns a text that is equal for pods of a node which use the same devices; "" for none.

@@ -31,6 +31,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
@@ -65,6 +66,10 @@ type Limits struct {
 	MaxGrace time.Duration
 	// Enabled allows evictions. Swap allows evictions of equal priority for the replacement of a lost member.
 	Enabled, Swap bool
+	// EvictOverdue allows the eviction of pods that have outlived their declared end, for a gang whose promised start has come.
+	EvictOverdue bool
+	// ForceFit allows evictions of equal priority for a gang that waited for long.
+	ForceFit config.ForceFit
 }
 
 // Evictor evicts for one profile.

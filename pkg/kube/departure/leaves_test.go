@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -92,6 +93,8 @@ func TestEvictionReasonIsReadFromCondition(t *testing.T) {
 	}
 	by := preemptor{pod: pod(100)}
 	gangs := preemptor{pod: pod(100), gangs: []gang.Ref{gangG}}
+	forced := gangs
+	forced.forceFit = ForceFit{Waited: 2 * time.Hour, Victims: map[types.UID]bool{pod(100).UID: true}}
 	since := preemptor{pod: pod(100), why: "quota b has had too much for 5m0s"}
 	for name, test := range map[string]struct {
 		by       preemptor
@@ -112,6 +115,11 @@ func TestEvictionReasonIsReadFromCondition(t *testing.T) {
 			gangs, 101, "muster: preempting to accommodate gang " + gangG.String() + ": its quota reclaims what the quota of this pod borrows", true,
 			"",
 		},
+		"as important, by force fit": {
+			forced, 100, "muster: preempting to accommodate gang " + gangG.String() + ", by force fit: that gang was unschedulable for 2h0m0s and was " +
+				"created before the gang of this pod (argument forceFit)", true, "",
+		},
+		"less important, by force fit": {forced, 99, "muster: preempting to accommodate a higher priority gang " + gangG.String(), false, ""},
 		"of a quota that has too much": {
 			since, 99, "muster: evicted because quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s",
 		},

@@ -35,6 +35,9 @@ const (
 	byDelay       = "evicted because "
 	byMove        = ": nodes in another domain are reserved for the whole gang"
 	byBackfill    = ", as the pod declares with " + scheduling.AnnotationBackfill + ": " + scheduling.BackfillEvictable
+	byOverdue     = ": the pod has run longer than it declares (argument backfill.overdue)"
+	byDefault     = ": the pod declares no run time and has run longer than backfill.defaultMaxRuntime (argument backfill.overdue)"
+	byForceFit    = " and was created before the gang of this pod (argument forceFit)"
 	bySwap        = ": nodes elsewhere are reserved for the pod that replaces this one"
 )
 
@@ -48,12 +51,23 @@ func reasonFor(by preemptor, victim *v1.Pod) string {
 		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byMove)
 	case by.swap:
 		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, bySwap)
+	case by.backfill && !by.cache.Evictable(victim) && !by.cache.DeclaresRuntime(victim):
+		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byDefault)
+	case by.backfill && !by.cache.Evictable(victim):
+		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byOverdue)
 	case by.backfill:
 		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byBackfill)
+	case by.forceFit.Victims[victim.UID]:
+		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, by.forceFit.forVictim())
 	case by.priority(victim) >= by.Priority():
 		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), name, byQuota)
 	}
 	return fmt.Sprintf("%s: %s%s %s", by.SchedulerName(), byPriority, by.Type(), name)
+}
+
+// forVictim returns the end of a sentence about a victim that names the preemptor.
+func (f ForceFit) forVictim() string {
+	return fmt.Sprintf(", by force fit: that gang was unschedulable for %s", f.Waited) + byForceFit
 }
 
 // conditionMessage returns the message of a pod's condition DisruptionTarget; "" without one.
@@ -65,10 +79,11 @@ func conditionMessage(pod *v1.Pod) string {
 }
 
 // evictedByEqual returns whether a pod's condition says that it is evicted whatever the priorities: another quota reclaims what its quota
-// borrows, it starts elsewhere, or it declares that it may be evicted for repairs.
+// borrows, it starts elsewhere, it declares that it may be evicted, it is overdue, or an older gang force-fits.
 func evictedByEqual(pod *v1.Pod) bool {
 	message := conditionMessage(pod)
-	return slices.ContainsFunc([]string{byQuota, bySwap, byBackfill}, func(why string) bool { return strings.HasSuffix(message, why) })
+	whys := []string{byQuota, bySwap, byBackfill, byOverdue, byDefault, byForceFit}
+	return slices.ContainsFunc(whys, func(why string) bool { return strings.HasSuffix(message, why) })
 }
 
 // revocationReason returns from a pod's condition why it was evicted from an overdue quota; "" if it was not evicted for that.
@@ -110,8 +125,11 @@ func (p *Evictor) withReason(evict PreemptPod) PreemptPod {
 		}
 		klog.FromContext(ctx).V(2).Info("Evicted a pod", "pod", klog.KObj(victim), "node", candidate.Name(), "reason", reasonFor(known, victim))
 		text := fmt.Sprintf("Preempted by %s %v on node %v", by.Type(), by.UID(), candidate.Name())
-		if known.why != "" {
+		switch {
+		case known.why != "":
 			text = "Evicted because " + known.why
+		case known.forceFit.Victims[victim.UID]:
+			text += known.forceFit.forVictim()
 		}
 		p.Profile.EventRecorder().Eventf(victim, by.Obj(), v1.EventTypeNormal, reasons.Preempted, "Preempting", "%s", text)
 		return false, nil
@@ -142,7 +160,8 @@ type preemptor struct {
 	why      string             // why a quota is overdue, if its pods are evicted for that; "" for every other eviction
 	swap     bool               // nodes elsewhere are reserved for the victims' successors
 	backfill bool               // the victims are Evictable
-	moves    bool               // the victims are its own members; nodes elsewhere are reserved for all
+	forceFit ForceFit
+	moves    bool // the victims are its own members; nodes elsewhere are reserved for all
 	// cache has the priorities of pods; nil is the pods' own.
 	cache *cache.Cache
 }
@@ -219,7 +238,7 @@ func (s Site) Victims() *extenderv1.Victims { return &extenderv1.Victims{} }
 // NumPodGroupDisruptions returns 0.
 func (s Site) NumPodGroupDisruptions() int { return 0 }
 
-// names returns the names of the gangs as one text; of many gangs it has the first three and the number of the others.
+// names returns the names of the gangs as one text; of five or more gangs it has the first three, and how many more there are.
 func (p preemptor) names() string {
 	const named = 3
 	names, rest := make([]string, len(p.gangs)), ""

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -39,6 +40,13 @@ type Reservation struct {
 	Successors     gang.Ref          // the evicted group, with nodes reserved elsewhere; zero for none
 	Why            string            // why the victims' quota is overdue; "" if priority or the preemptor's quota decided
 	Backfill       bool              // the victims are chosen because they are Evictable (scheduling.AnnotationBackfill)
+	ForceFit       ForceFit          // the zero value for any other eviction
+}
+
+// ForceFit says that a gang evicts gangs of equal priority by the argument forceFit.
+type ForceFit struct {
+	Victims map[types.UID]bool // the pods that may be victims for this reason only
+	Waited  time.Duration      // how long the gang was unschedulable
 }
 
 // reservation is a Reservation with the eviction of its victims.
@@ -51,7 +59,7 @@ type reservation struct {
 func (p *Evictor) Reserve(ctx context.Context, decided Reservation) {
 	by := preemptor{
 		pod: decided.Representative, members: decided.Group.Pods, cache: p.Cache, why: decided.Why, swap: !decided.Successors.IsZero(),
-		backfill: decided.Backfill,
+		backfill: decided.Backfill, forceFit: decided.ForceFit,
 	}
 	if !decided.Group.Alone {
 		by.gangs = decided.Group.Whole()
@@ -294,6 +302,9 @@ func (r *reservation) reportVictims(accepted []*v1.Pod) {
 		message += fmt.Sprintf(" and %d more", more)
 	}
 	message += prefixed(", to free capacity in ", r.Domain)
+	if slices.ContainsFunc(accepted, func(v *v1.Pod) bool { return r.ForceFit.Victims[v.UID] }) {
+		message += fmt.Sprintf(", by force fit: the gang was unschedulable for %s (argument forceFit)", r.ForceFit.Waited)
+	}
 	r.eachObject(func(o runtime.Object) {
 		r.Profile.EventRecorder().Eventf(o, accepted[0], v1.EventTypeNormal, reasons.Preempting, "Preempting", "%s", status.Clip(message))
 	})

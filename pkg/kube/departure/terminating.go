@@ -145,7 +145,7 @@ func (l Terminating) Sentence() string {
 		slices.SortFunc(pods, topology.CompareNames)
 		what = status.FirstNames(pods) + " to terminate"
 	}
-	return "Waits for " + what + "; nodes are reserved for the gang until then."
+	return "Waits for " + what + "; then the members with reserved nodes start, unless pods of higher priority take these nodes."
 }
 
 // Fit returns the terminating pods without which the attempt fits its reserved nodes, or why it does not fit even then. It tries all of

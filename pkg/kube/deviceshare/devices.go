@@ -32,7 +32,7 @@ type deviceObject struct {
 	parsed  bool              // node and invalid are set
 }
 
-// set stores a Device object, and returns whether its devices differ from the previous version's.
+// set stores a Device object if its devices differ from the stored version, and returns whether they do.
 func (d *devices) set(u object) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -171,7 +171,8 @@ func (r *rehearsal) Undo() {
 	r.log = r.log[:last]
 }
 
-// Count returns how many members like a pod fit on a node, at most limit, with one call of the solver for all of them.
+// Count returns how many members like a pod fit on a node, at most limit, with one call of the solver for all of them. If n < limit, s is
+// a failure, also for n > 0.
 func (r *rehearsal) Count(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, limit int) (n int, s *fwk.Status) {
 	w := r.requested(pod)
 	if w == nil {
@@ -181,7 +182,7 @@ func (r *rehearsal) Count(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, l
 	if why := r.neverFits(w, c.view, node); why != nil {
 		return 0, unschedulable(why)
 	}
-	if c.state == nil {
+	if c.state == nil { // no Device object: NodeResourcesFit counts a vendor's GPUs, and neverFits has refused other requests
 		return limit, nil
 	}
 	r.solve(func(solver *device.Solver) {

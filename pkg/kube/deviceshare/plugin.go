@@ -158,8 +158,9 @@ func fits(s *device.Solver, st *device.State, members []*device.Request) bool {
 // fewMembers bounds the members for which whyNot searches the exact reason, because that takes a search for each.
 const fewMembers = 4
 
-// whyNot returns why the last member does not fit beside the earlier ones, even if the search reaches its limit. The reason is lasting only
-// if the last member does not fit alone: the earlier ones may be evicted.
+// whyNot returns why the last member does not fit beside the earlier ones, even if the search reaches its limit. Refusal.Lasting can be set
+// only if the last member does not fit alone: the earlier ones may be evicted. Only earlier members that compete with it for devices count
+// (device.Concerned).
 func whyNot(s *device.Solver, st *device.State, members []*device.Request) *device.Refusal {
 	last := members[len(members)-1:]
 	others := device.Concerned(members[:len(members)-1], last)

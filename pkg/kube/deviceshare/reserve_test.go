@@ -126,6 +126,12 @@ func TestHints(t *testing.T) {
 			Status:     v1.NodeStatus{Allocatable: v1.ResourceList{device.NvidiaGPU: resource.MustParse(counts)}},
 		}
 	}
+	isolated := func(pod *v1.Pod) *v1.Pod {
+		labelled := pod.DeepCopy()
+		metav1.SetMetaDataLabel(&labelled.ObjectMeta, "koordinator.sh/gpu-isolation-provider", "HAMi-core")
+		return labelled
+	}
+	plain := wanting("r", "cpu=1", nil)
 	for name, c := range map[string]struct {
 		hint        fwk.QueueingHintFn
 		pod         *v1.Pod
@@ -145,6 +151,8 @@ func TestHints(t *testing.T) {
 		"a class changes":                   {p.classChanged, waits, nil, nil, true},
 		"for a pod without device requests": {p.classChanged, wanting("p", "cpu=1", nil), nil, nil, false},
 		"or for an invalid pod":             {p.classChanged, wrong, nil, nil, false},
+		"another isolation provider":        {p.requestChanged, waits, waits, isolated(waits), true},
+		"none for a pod without devices":    {p.requestChanged, plain, plain, isolated(plain), false},
 	} {
 		hint, err := c.hint(klog.Background(), c.pod, c.before, c.now)
 		require.NoError(t, err)

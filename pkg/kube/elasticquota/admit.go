@@ -52,7 +52,7 @@ func (r *Manager) Admit(group *cache.Group) (choices [][]gang.Member, why *Expla
 	r.recordAttempt(a, group.Pods[group.Pending[0].Pod])
 	turnRefusal := r.turnRefusal(group, needed, refusalShown)
 	r.setWaitForTurn(a.Gang, turnRefusal)
-	r.recordPassedGroup(group, turnRefusal.Cause != quota.NotNext)
+	r.recordPassedOverGroup(group, turnRefusal.Cause != quota.NotNext)
 	why = &Explanation{Sentence: Sentence(refusalShown, "gang"), Text: Message(refusalShown, "gang's"), Never: refusalShown.Permanent}
 	if r.holdQuota(group, a, refusalShown) {
 		why.Text += "; the gang is starving: free capacity of its quotas is held for it"
@@ -174,7 +174,7 @@ func (r *Manager) admitPod(p *v1.Pod) (why string) {
 		return ""
 	}
 	r.waiting[key(p)] = p
-	r.book.SetPassed(gangOf(p), refusal.Cause != quota.NotNext)
+	r.book.SetPassedOver(gangOf(p), refusal.Cause != quota.NotNext)
 	return Sentence(refusal, "pod") + " Details: " + Message(refusal, "pod's")
 }
 
@@ -190,29 +190,31 @@ func (r *Manager) podRefusal(a quota.Request, p *v1.Pod) *quota.Refusal {
 	return refusal
 }
 
-// RecordPassed records whether a pod without a gang cannot start now for a reason other than quota. While it cannot, gangs of other quotas
-// do not wait for its quota's turn.
-func (r *Manager) RecordPassed(p *v1.Pod, passed bool) { r.notePassedOver(passed, gangOf(p)) }
+// RecordPassedOver records whether a pod without a gang is passed over: it cannot start now for a reason other than quota. While it is
+// passed over, gangs of other quotas do not wait for its quota's turn.
+func (r *Manager) RecordPassedOver(p *v1.Pod, passedOver bool) {
+	r.notePassedOver(passedOver, gangOf(p))
+}
 
-// RecordPassedGangs is RecordPassed for gangs that start together. With passed false, all must contain all of these gangs.
-func (r *Manager) RecordPassedGangs(all []gang.Ref, passed bool) {
+// RecordPassedOverGangs is RecordPassedOver for gangs that start together. With passedOver false, all must contain all of these gangs.
+func (r *Manager) RecordPassedOverGangs(all []gang.Ref, passedOver bool) {
 	names := make([]string, len(all))
 	for i, gangs := range all {
 		names[i] = gangName(gangs)
 	}
-	r.notePassedOver(passed, names...)
+	r.notePassedOver(passedOver, names...)
 }
 
-// notePassedOver is recordPassed without r.mu locked. If passed, it also retries the gangs that wait for a turn.
-func (r *Manager) notePassedOver(passed bool, names ...string) {
+// notePassedOver is recordPassedOver without r.mu locked. If passedOver, it also retries the gangs that wait for a turn.
+func (r *Manager) notePassedOver(passedOver bool, names ...string) {
 	if !r.Active() {
 		return
 	}
 	r.lock()
-	r.recordPassed(passed, names...)
+	r.recordPassedOver(passedOver, names...)
 	wait := len(r.gangsWaitingForTurn) > 0
 	r.mu.Unlock()
-	if passed && wait {
+	if passedOver && wait {
 		r.notifyMayBeNext() // notifyMayBeAdmitted would retry the gang that is being rejected now, without end
 	}
 }
@@ -227,23 +229,23 @@ func (r *Manager) WaitsForTurn(group *cache.Group) bool {
 	return r.gangsWaitingForTurn[gangOf(group.Pods[group.Pending[0].Pod])]
 }
 
-// recordPassedGroup is recordPassed for the gangs of a group's pending members. r.mu is locked.
-func (r *Manager) recordPassedGroup(group *cache.Group, passed bool) {
+// recordPassedOverGroup is recordPassedOver for the gangs of a group's pending members. r.mu is locked.
+func (r *Manager) recordPassedOverGroup(group *cache.Group, passedOver bool) {
 	names := map[string]bool{}
 	for _, m := range group.Pending {
 		names[gangOf(group.Pods[m.Pod])] = true
 	}
-	r.recordPassed(passed, sortedKeys(names)...)
+	r.recordPassedOver(passedOver, sortedKeys(names)...)
 }
 
-// recordPassed records in the book whether the gangs with these names cannot start for a reason other than quota. With passed false it also
-// records that they start together. r.mu is locked.
-func (r *Manager) recordPassed(passed bool, names ...string) {
-	if !passed {
+// recordPassedOver records in the book whether the gangs with these names are passed over. With passedOver false it also records that they
+// start together. r.mu is locked.
+func (r *Manager) recordPassedOver(passedOver bool, names ...string) {
+	if !passedOver {
 		r.book.SetStartTogether(names...)
 	}
 	for _, name := range names {
-		r.book.SetPassed(name, passed)
+		r.book.SetPassedOver(name, passedOver)
 	}
 }
 

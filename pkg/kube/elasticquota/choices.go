@@ -286,8 +286,8 @@ func (r *Manager) turnRefusal(group *cache.Group, needed []gang.Member, refusal 
 	return refusal
 }
 
-// leastRefusal returns the refused choice of a group that requests least of the resources that are short, and its refusal. Messages use it,
-// so that they do not overstate what is missing. r.mu is locked.
+// leastRefusal returns the first refused choice of a group, and its refusal. The order: choices that request least of a resource that is
+// short, minimal choices, then a with refusal. Messages use it, so that they do not overstate what is missing. r.mu is locked.
 func (r *Manager) leastRefusal(
 	group *cache.Group, needed []gang.Member, a quota.Request, refusal *quota.Refusal,
 ) (quota.Request, *quota.Refusal) {

@@ -262,6 +262,14 @@ func mayAll(turns []*quota.Turns, pods map[string][]string) bool {
 	return true
 }
 
+// EqualPriority adds gangs of the preemptor's own quota whose priority equals the preemptor's. It is called before OwnFirst.
+func (c *VictimSearch) EqualPriority() {
+	c.manager.lock()
+	defer c.manager.mu.Unlock()
+	c.reclaim.EqualPriority()
+	c.rights = map[string]quota.Right{}
+}
+
 // OwnFirst extends the search with pods that may be evicted only after victims of the preemptor's own quota: without these the quota is
 // within its min, so that it may reclaim what other quotas borrow. It returns whether there are such pods. If the members have several
 // quotas, it returns false.
@@ -351,8 +359,9 @@ func (r *Manager) Revision() uint64 {
 	return r.treeVersion<<32 + r.currentBook().Changes()
 }
 
-// EvictionHelps returns whether, for any choice of a group's members, there is a gang whose eviction may free what their quotas lack.
-func (r *Manager) EvictionHelps(group *cache.Group) bool {
+// EvictionHelps returns whether, for any choice of a group's members, there is a gang whose eviction may free what their quotas lack. With
+// equalPriority, gangs of their own quotas with their priority count, too.
+func (r *Manager) EvictionHelps(group *cache.Group, equalPriority bool) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return false
 	}
@@ -367,6 +376,9 @@ func (r *Manager) EvictionHelps(group *cache.Group) bool {
 	}
 	return slices.ContainsFunc(choices, func(members []gang.Member) bool {
 		c := r.newVictimSearch(r.request(group, members, nil), unlimited, r.policy())
+		if equalPriority {
+			c.reclaim.EqualPriority()
+		}
 		return c.hasVictim()
 	})
 }

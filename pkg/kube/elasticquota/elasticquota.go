@@ -99,8 +99,8 @@ type pod struct {
 	quota         string // as recorded in the book
 	requests      quota.List
 	state         quota.State
-	inBook        bool // the book records the pod
-	fixed         bool
+	inBook        bool          // the book records the pod
+	fixed         bool          // The pod is never evicted, so it never borrows.
 	claimNames    []claimName   // ResourceClaims, or the templates they are made from
 	sharedClaims  []sharedClaim // claims that other pods may share
 	missingQuota  string        // the quota named by the pod's label, if it does not exist

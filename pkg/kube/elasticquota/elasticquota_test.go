@@ -601,6 +601,16 @@ func TestStarvingToBorrow(t *testing.T) {
 	huge.Starving = true
 	_, said = w.Admit(huge)
 	require.NotContains(t, said.Text, "is held for it")
+
+	wide := w.group("default/wide", "", 9) // five of one quota and four of another, and there are eight
+	for _, m := range wide.Pending[5:] {
+		wide.Pods[m.Pod].Labels["quota.scheduling.koordinator.sh/name"] = "b"
+		w.setPod(wide.Pods[m.Pod])
+	}
+	wide.Starving = true
+	_, said = w.Admit(wide)
+	require.Contains(t, said.Text, "quotaName: a, runtime: ")
+	require.NotContains(t, said.Text, "is held for it")
 }
 
 // Without quotas no pod is rejected.
@@ -805,7 +815,7 @@ func TestGangWaitsForTurnAfterMemberIsDeleted(t *testing.T) {
 	w.declare(`a max=12 namespaces=["default"]`, `b max=12 namespaces=["other"]`)
 	w.pod("default/runs", "", "n1", "5")
 	g, first := w.group("default/g", "", 3), w.pod("other/first", "", "", "5")
-	w.RecordPassed(first, false)
+	w.RecordPassedOver(first, false)
 	gone := w.pod("default/gone", "", "", "1").DeepCopy()
 	gone.Labels = map[string]string{"pod-group.scheduling.sigs.k8s.io": "g"}
 	w.setPod(gone)
@@ -832,14 +842,14 @@ func TestGangIsRetriedAfterOtherQuotasTurn(t *testing.T) {
 		runs := w.pod("other/runs", "", "n1", "6")
 		first := w.pod("other/first", "", "", "3")
 		w.pod("other/large", "", "", "11")
-		w.RecordPassed(first, false)
+		w.RecordPassedOver(first, false)
 		if alone {
 			p := w.pod("default/p", "", "", "3")
 			why := w.admitPod(p)
 			require.Contains(t, why, "borrowed by: b")
 			w.dropPod(runs)
 			require.Empty(t, w.Waiting())
-			w.RecordPassed(first, true)
+			w.RecordPassedOver(first, true)
 			require.Contains(t, w.Waiting(), "default/p")
 		} else {
 			g := w.group("default/g", "", 3)
@@ -847,7 +857,7 @@ func TestGangIsRetriedAfterOtherQuotasTurn(t *testing.T) {
 			require.Contains(t, said.Text, "borrowed by: b")
 			w.dropPod(runs)
 			require.False(t, w.WouldAdmit(g))
-			w.RecordPassed(first, true)
+			w.RecordPassedOver(first, true)
 			require.True(t, w.WaitsForTurn(g))
 			require.True(t, w.WouldAdmit(g))
 		}
@@ -869,7 +879,7 @@ func TestGangWaitsForTurnIfOnlyTheTurnIsMissing(t *testing.T) {
 		runs := w.pod("default/more", "q", "n1", "2")
 		first := w.pod("other/first", "", "", "3")
 		w.pod("other/large", "", "", "11")
-		w.RecordPassed(first, false)
+		w.RecordPassedOver(first, false)
 		g := w.unlike(1, "4", "1", "2")
 		if atOnce { // the second member requests least of the first member's short resource, and too much of another
 			large := g.Pods["default/g-1"].DeepCopy()
@@ -886,7 +896,7 @@ func TestGangWaitsForTurnIfOnlyTheTurnIsMissing(t *testing.T) {
 		}
 		require.True(t, w.WaitsForTurn(g))
 		require.False(t, w.WouldAdmit(g), "nothing else is to be said of it")
-		w.RecordPassed(first, true)
+		w.RecordPassedOver(first, true)
 		require.Equal(t, 1, tried)
 		require.True(t, w.WaitsForTurn(g))
 		require.True(t, w.WouldAdmit(g))
@@ -905,9 +915,9 @@ func TestGroupHasTurnWithItsLastQuota(t *testing.T) {
 		g, c, y := w.group("na/x", "", 4), w.group("nc/x", "", 4), w.pod("nb/y", "", "", "5")
 		g.Gangs, g.Pending = append(g.Gangs, c.Gangs...), append(g.Pending, c.Pending...)
 		maps.Copy(g.Pods, c.Pods)
-		w.RecordPassed(y, false)
+		w.RecordPassedOver(y, false)
 		if letIn {
-			w.RecordPassedGangs([]gang.Ref{source.GangOf(g.Pods["na/x-0"]), source.GangOf(g.Pods["nc/x-0"])}, false)
+			w.RecordPassedOverGangs([]gang.Ref{source.GangOf(g.Pods["na/x-0"]), source.GangOf(g.Pods["nc/x-0"])}, false)
 		} else {
 			_, said := w.Admit(g)
 			require.Contains(t, said.Text, "quota b is served first")
@@ -982,7 +992,7 @@ func TestPodWaitingForTurnEvictsNoPod(t *testing.T) {
 	w.hooks.Terminates = func(p *v1.Pod, _ time.Duration) bool { return p.Name == "b1" }
 	w.setPod(b1)
 	a1 := w.pod("default/a1", "a", "", "1")
-	w.RecordPassed(a1, false)
+	w.RecordPassedOver(a1, false)
 	b2 := w.pod("default/b2", "b", "", "1")
 	searches := func() bool {
 		return !w.WaitsForTurn(group.Alone(b2, "")) && w.SearchVictims(group.Alone(b2, ""), unlimited).May(w.Manager.pods["default/c1"].Pod,
@@ -997,7 +1007,7 @@ func TestPodWaitingForTurnEvictsNoPod(t *testing.T) {
 	require.True(t, searches(), "what it needs is lent to c now")
 	require.Empty(t, w.Waiting())
 	w.dropPod(more)
-	w.RecordPassed(a1, true)
+	w.RecordPassedOver(a1, true)
 	require.Empty(t, w.admitPod(b2))
 }
 

@@ -189,7 +189,7 @@ func (r *Manager) update(p *pod) {
 		r.noteMissingQuota(p, missing)
 	}
 	if _, known := r.book.Waits(gangOf(p.Pod)); !known && state == quota.Waiting {
-		defer r.book.SetPassed(gangOf(p.Pod), true) // until the scheduler's queue admits the pod
+		defer r.book.SetPassedOver(gangOf(p.Pod), true) // until the scheduler's queue admits the pod
 	}
 	p.state, p.fixed, p.inBook = state, convert.Fixed(p.Pod), true
 	r.updateClaims(p)

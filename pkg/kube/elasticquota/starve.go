@@ -19,9 +19,9 @@ func (r *Manager) holdQuota(group *cache.Group, a quota.Request, refusal *quota.
 	return false
 }
 
-// tooLarge returns whether a refused gang requests more of a resource than the total capacity of the quota tree.
+// tooLarge returns whether a refused gang requests more of a resource, in all its quotas, than the total capacity of the quota tree.
 func tooLarge(r *quota.Refusal) bool {
-	for name, n := range r.Request {
+	for name, n := range r.Tree.Request {
 		if most, limited := r.Tree.Limit[name]; limited && n > most {
 			return true
 		}

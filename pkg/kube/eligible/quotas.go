@@ -35,6 +35,8 @@ type VictimSearch interface {
 	SameQuota(pod *v1.Pod) bool
 	// OwnFirst adds pods that may be evicted only after victims of the group's own quota. It returns whether there are any.
 	OwnFirst() bool
+	// EqualPriority adds gangs of the group's own quota with the group's priority. It is called before OwnFirst.
+	EqualPriority()
 	// BelowMin adds members of gangs that do not borrow as a whole, as long as each quota lacks less than limit of its min; with 1 each
 	// keeps its min. It returns whether there are any. Shortfall returns the largest part of its min that a quota lacks without the victims.
 	BelowMin(limit quota.Share) bool

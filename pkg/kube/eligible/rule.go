@@ -13,8 +13,10 @@ type Rule struct {
 	// Ceiling is the priority below which pods may be victims. Priority returns the priority of a pod.
 	Ceiling  int32
 	Priority func(*v1.Pod) int32
-	// Quotas returns whether the quotas allow the eviction of a pod. lower says that its priority is below Ceiling. nil is without quotas.
+	// Quotas returns whether the quotas allow the eviction of a pod. lower says that it counts as of lower priority. nil is without quotas.
 	Quotas func(pod *v1.Pod, lower bool) bool
+	// Equal has the UIDs of pods that count as of lower priority, whatever their priority: see preempt/forcefit.go.
+	Equal map[types.UID]bool
 	// Vetoed has the UIDs of pods whose eviction the API server has rejected.
 	Vetoed map[types.UID]bool
 }
@@ -41,7 +43,7 @@ const (
 
 // Barrier returns why a pod may not be evicted; NoBarrier if it may.
 func (r Rule) Barrier(pod *v1.Pod) Barrier {
-	lower := r.Priority(pod) < r.Ceiling
+	lower := r.Priority(pod) < r.Ceiling || r.Equal[pod.UID]
 	switch {
 	case r.Quotas == nil && lower, r.Quotas != nil && r.Quotas(pod, lower):
 	case lower:

@@ -178,7 +178,8 @@ func (m *Memory) makeSpace(nodes int) {
 	}
 }
 
-// changed returns the indexes of the nodes without a valid result.
+// changed returns the indexes of the nodes without a valid result: their generation, or their key in beside, has changed. A nil node is not
+// counted now, and keeps its result unless its key has changed.
 func (t *template) changed(nodes []fwk.NodeInfo, beside map[int]string) (todo []int) {
 	if len(t.generation) != len(nodes) {
 		t.resize(len(nodes))

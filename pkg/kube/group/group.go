@@ -206,7 +206,8 @@ func New(g gang.Group, records []*Record, tree *topology.Tree) (*Group, gang.Obs
 }
 
 // addConstraints sets Gather and Constraints from the gangs' records. It returns an obstacle if gangs declare different constraints on the
-// group. Constraints on single gangs apply to all gangs if all declarations are equal, else to the gang that declares them.
+// group. Constraints on single gangs apply to all gangs if all declared constraints are equal. Else, and for a gang with PerGang, they
+// apply to the gang that declares them. Gangs without constraints do not count.
 func (g *Group) addConstraints(records []*Record) gang.Obstacle {
 	agree, first := true, (*scheduling.GatherSpec)(nil)
 	for _, r := range records {

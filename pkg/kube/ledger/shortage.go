@@ -160,7 +160,7 @@ func (p *claimPage) shortages(members []fit.Demand, offered []*resourceapi.Resou
 }
 
 // addMembers adds the requests of members of a kind to classes, and their joint claims to joint. It returns false if numbers of devices do
-// not decide.
+// not decide: as addRequests, and for claims that are allocated or shared with other pods. classes may then be incomplete.
 func (p *claimPage) addMembers(classes map[string]*classDemand, d fit.Demand, joint map[types.UID]*resourceapi.ResourceClaim) bool {
 	var all []resourceapi.DeviceRequest
 	for _, c := range p.claimsOf(d.Pod) {
@@ -176,7 +176,8 @@ func (p *claimPage) addMembers(classes map[string]*classDemand, d fit.Demand, jo
 	return addRequests(classes, append(all, requestsFor(d.Pod, p.extendedClasses(d.Pod))...), d.Members)
 }
 
-// addRequests adds requests to classes, each as many times as times says. It returns false if numbers of devices do not decide.
+// addRequests adds requests to classes, each as many times as times says. It returns false if the number of free devices alone does not say
+// whether they suffice: for alternatives, mode All, admin access, or shares of a device. classes may then be incomplete.
 func addRequests(classes map[string]*classDemand, all []resourceapi.DeviceRequest, times int) bool {
 	for i := range all {
 		r := all[i].Exactly

@@ -39,7 +39,8 @@ func (n *Spec) Known() []convert.Layer {
 func (n *Spec) Check(g *scheduling.GatherSpec) error {
 	if n.Object == nil {
 		if mustGather(g) {
-			return fmt.Errorf("MustGather needs ClusterNetworkTopology %s, which does not exist", scheduling.TopologyName)
+			return fmt.Errorf("MustGather needs ClusterNetworkTopology %s, which does not exist; create it, or use PreferGather",
+				scheduling.TopologyName)
 		}
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/group"
+	"github.com/muster-scheduler/muster/pkg/kube/maintenance"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
@@ -86,12 +87,29 @@ func OfStray(pod *v1.Pod) []Note {
 	if message := source.KeysWithoutGang(pod); message != "" {
 		notes = append(notes, Note{About: pod, Warning: true, Reason: reasons.InvalidAnnotation, Message: message})
 	}
-	if value, ok := pod.Annotations[scheduling.AnnotationBackfill]; ok {
-		if _, err := scheduling.ParseBackfill(value); err != nil {
-			notes = append(notes, Note{About: pod, Warning: true, Reason: reasons.InvalidAnnotation, Message: err.Error() + "; it has no effect"})
-		}
-	}
+	notes = append(notes, invalidValue(pod, scheduling.AnnotationBackfill, scheduling.ParseBackfill)...)
+	notes = append(notes, invalidValue(pod, scheduling.AnnotationMaxRuntime, scheduling.ParseMaxRuntime)...)
 	return notes
+}
+
+// invalidValue returns a note if the pod has an annotation key whose value parse rejects.
+func invalidValue[T any](pod *v1.Pod, key string, parse func(string) (T, error)) []Note {
+	value, ok := pod.Annotations[key]
+	if !ok {
+		return nil
+	}
+	if _, err := parse(value); err != nil {
+		return []Note{{About: pod, Warning: true, Reason: reasons.InvalidAnnotation, Message: err.Error() + "; it has no effect"}}
+	}
+	return nil
+}
+
+// OfNode returns the notes about annotations of a node that have no effect.
+func OfNode(node *v1.Node) []Note {
+	if _, err := maintenance.Of(node); err != nil {
+		return warnings(node, reasons.InvalidAnnotation, []string{err.Error() + "; it has no effect"})
+	}
+	return nil
 }
 
 func unknownKeys(pod *v1.Pod) []Note {

@@ -10,6 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/maintenance"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
@@ -20,7 +21,7 @@ func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 	if err != nil {
 		return Outcome{}, nil, err
 	}
-	found, refusal, err := a.chooseOffFaults(ctx)
+	found, refusal, err := a.chooseAvoiding(ctx)
 	if err == nil && refusal == nil {
 		found, err = a.respectReservations(ctx, found)
 	}
@@ -31,17 +32,29 @@ func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 		return found, nil, nil
 	}
 	plugins, everywhere := a.unschedulablePlugins()
-	diagnosis := diagnose(a.Nodes, counts).withLimits(a.limited, counts).withSpares(a.spares)
+	diagnosis := diagnose(a.Nodes, counts).withLimits(a.limited, counts).withSpares(a.spares).withMaintenance(a.maintained)
 	return Outcome{}, &Refusal{
 		Plan: refusal, Diagnosis: a.withShortages(diagnosis, refusal), Avoided: a.avoided(),
 		Plugins: plugins, Everywhere: everywhere,
 	}, nil
 }
 
-// chooseOffFaults returns a plan that uses no node of a lost member, or if there is none, any plan.
-func (a *Attempt) chooseOffFaults(ctx context.Context) (Outcome, *plan.Refusal, error) {
-	if faults := a.faults(); len(faults) > 0 {
-		found, refusal, err := a.Without(func(i int) bool { return faults[i] }).Choose(ctx, nil)
+// chooseAvoiding returns a plan that uses no node of a lost member. For an Evictable gang it first tries to avoid the nodes from which the
+// gang would be evicted for a promised start. If there is no such plan, it returns any plan.
+func (a *Attempt) chooseAvoiding(ctx context.Context) (Outcome, *plan.Refusal, error) {
+	faults, yielded := a.faults(), map[string]bool(nil)
+	if lowest := a.Lowest(); a.Group.Evictable && lowest != nil {
+		yielded = a.planner.cache.NodesToYield(lowest)
+	}
+	var avoided []func(int) bool
+	if len(yielded) > 0 {
+		avoided = append(avoided, func(i int) bool { return faults[i] || yielded[a.Net.Tree.NodeName(i)] })
+	}
+	if len(faults) > 0 {
+		avoided = append(avoided, func(i int) bool { return faults[i] })
+	}
+	for _, avoids := range avoided {
+		found, refusal, err := a.Without(avoids).Choose(ctx, nil)
 		if err != nil || refusal == nil {
 			return found, nil, err
 		}
@@ -146,6 +159,9 @@ func (a *Attempt) Lacks(node int) (all []string) {
 	}
 	if a.isSpare(node) {
 		all = append(all, spareReason)
+	}
+	if window, closed := a.maintained.closed[node]; closed {
+		all = append(all, maintenance.Reason(window))
 	}
 	if why := a.reservedFor[node]; why != "" {
 		all = append(all, "node(s) are in a domain with "+why)

@@ -66,6 +66,9 @@ func (a *Attempt) namespaceOf(pod *v1.Pod) map[string]string {
 func (a *Attempt) writeRequest(b *strings.Builder) {
 	g := a.Group
 	fmt.Fprintln(b, a.profile.ProfileName(), a.planner.cache.Priority(a.Lowest()), a.All, a.Sets)
+	if a.maintained.announced { // for how long decides which nodes are open
+		fmt.Fprintln(b, a.maintained.run)
+	}
 	for _, k := range a.kinds {
 		key := k.counter.Key()
 		if key == "" {

@@ -50,7 +50,8 @@ func diagnose(nodes []fwk.NodeInfo, counts []fit.Counts) Diagnosis {
 	return d
 }
 
-// withShortages adds the ledgers' resources of which the refusal's best domain has too little for the members. Ledgers are of package fit.
+// withShortages adds to d the ledger resources (package fit, such as devices) that the refusal's best domain, r.Domains[0], lacks for the
+// members.
 func (a *Attempt) withShortages(d Diagnosis, r *plan.Refusal) Diagnosis {
 	if len(a.pages) == 0 || len(r.Domains) == 0 {
 		return d

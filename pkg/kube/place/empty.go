@@ -38,6 +38,8 @@ type emptyOutcome struct {
 	lacks   map[string]int // number of nodes that reject members, by Filter message
 	plugins []string       // plugins that reject members, sorted
 	roles   []Role         // see rolesWithoutNode
+	// tooFewNodes says that no plan exists even without topology constraints.
+	tooFewNodes bool
 }
 
 // update updates the nodes from a snapshot, and returns them with their version. The caller must not change the result.
@@ -161,6 +163,7 @@ func (a *Attempt) outcomeOnEmpty(ctx context.Context, empty *Attempt, changes in
 	_, refusal, err := empty.Choose(ctx, nil)
 	if err == nil && refusal != nil && !refusal.Incomplete {
 		outcome.refusal, outcome.roles, outcome.lacks = refusal, empty.rolesWithoutNode(), diagnose(empty.Nodes, empty.counts).Lacks
+		outcome.tooFewNodes = empty.tooFewNodes(ctx)
 		pluginsNow, _ := a.unschedulablePlugins()
 		pluginsOnEmpty, _ := empty.unschedulablePlugins()
 		outcome.plugins = slices.Compact(slices.Sorted(slices.Values(slices.Concat(pluginsNow, pluginsOnEmpty))))
@@ -169,4 +172,16 @@ func (a *Attempt) outcomeOnEmpty(ctx context.Context, empty *Attempt, changes in
 		a.planner.emptyNodes.outcomes.Put(key, changes, outcome)
 	}
 	return outcome
+}
+
+// tooFewNodes returns whether a group that has topology constraints has no plan without them either. It returns false if that is unknown,
+// or the members are interdependent.
+func (a *Attempt) tooFewNodes(ctx context.Context) bool {
+	if a.All.Must == 0 && a.All.MaxMultiple() == 1 && len(a.Sets) == 0 || a.Dependent() {
+		return false
+	}
+	free := *a
+	free.All, free.Sets, free.sum, free.answers = plan.Gather{}, nil, nil, &answers{}
+	_, refusal, err := free.Choose(ctx, nil)
+	return err == nil && refusal != nil && !refusal.Incomplete
 }

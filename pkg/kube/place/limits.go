@@ -248,6 +248,7 @@ func (a *Attempt) OnlyLimitsPreventPlan(ctx context.Context) bool {
 	b.kinds = slices.Clone(a.kinds)
 	b.limited = activeLimits{}
 	b.ignoreLimits = true
+	b.closeForMaintenance()
 	_, refusal, err := b.Plan(ctx)
 	return refusal == nil && err == nil
 }
@@ -299,6 +300,9 @@ func (p *Planner) DetectsMisfit(ctx context.Context, group *cache.Group, node st
 	groupOnNode.Group = group.On(node)
 	a := p.NewAttempt(&groupOnNode, nodes, nil)
 	i, ok := a.Net.Tree.NodeIndex(node)
+	if _, closed := a.maintained.closed[i]; ok && closed {
+		return true
+	}
 	if !ok || a.Nodes[i] == nil || len(groupOnNode.Pending) == 0 {
 		return false
 	}

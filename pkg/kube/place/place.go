@@ -21,6 +21,7 @@
 //	class.go       groups with equal requests
 //	spares.go      nodes that new gangs leave unused (package spare)
 //	degraded.go    nodes that plans use last (package spare)
+//	maintenance.go nodes in or before a maintenance window (package maintenance)
 //	layout.go      the snapshot's nodes in the tree
 //
 // Invariant: an attempt is a value. It changes nothing but its own fields and the memories of its Planner.
@@ -29,6 +30,7 @@ package place
 import (
 	"context"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -79,11 +81,16 @@ type Avoid func(fwk.NodeInfo) bool
 
 // NewAttempt returns an attempt for a group with stand-ins for members not yet created. It excludes nodes for which avoid (or nil) is true.
 func (p *Planner) NewAttempt(group *cache.Group, nodes []fwk.NodeInfo, avoid Avoid) *Attempt {
+	return p.NewAttemptAt(group, nodes, avoid, p.cache.Clock.Now())
+}
+
+// NewAttemptAt is NewAttempt for a group that would start at a given time: nodes are closed for maintenance as at that time.
+func (p *Planner) NewAttemptAt(group *cache.Group, nodes []fwk.NodeInfo, avoid Avoid, start time.Time) *Attempt {
 	group = withStandIns(group)
 	l, softTainted := p.layouts.get(p.cache, nodes)
 	a := &Attempt{
 		Group: group, Net: l.net, Nodes: l.nodes, allNodes: l.nodes,
-		planner: p, profile: p.profile, memory: p.memory, softTainted: softTainted,
+		planner: p, profile: p.profile, memory: p.memory, softTainted: softTainted, start: start,
 	}
 	return a.open(avoid)
 }
@@ -93,6 +100,7 @@ func (a *Attempt) open(avoid Avoid) *Attempt {
 	if avoid != nil {
 		a.exclude(avoid)
 	}
+	a.closeForMaintenance()
 	a.beside, a.besideSurplus = a.planner.podsBeside(a)
 	a.findReservedMembers()
 	return a
@@ -103,7 +111,7 @@ func (a *Attempt) open(avoid Avoid) *Attempt {
 func (a *Attempt) Elsewhere(ctx context.Context, group *cache.Group, gone []*v1.Pod, avoid Avoid) *Attempt {
 	b := &Attempt{
 		Group: group, Net: a.Net, Nodes: a.allNodes, allNodes: a.allNodes,
-		planner: a.planner, profile: a.profile, memory: a.planner.elsewhere, softTainted: a.softTainted,
+		planner: a.planner, profile: a.profile, memory: a.planner.elsewhere, softTainted: a.softTainted, start: a.start,
 	}
 	b.open(avoid)
 	changed := map[int]fwk.NodeInfo{}
@@ -148,6 +156,8 @@ type Attempt struct {
 	memory          *fit.Memory
 	allNodes        []fwk.NodeInfo // with excluded nodes
 	excluded        bool           // some nodes are excluded
+	start           time.Time      // when the group would start
+	maintained      maintained     // excluded nodes
 	softTainted     bool           // some node has a PreferNoSchedule taint
 	kinds           []kind
 	kindOf          map[string]int // by member
@@ -244,9 +254,15 @@ func (a *Attempt) CapacityKnown() bool { return a.counted }
 
 // For returns a copy of the attempt that has only these pending members.
 func (a *Attempt) For(pending []gang.Member) *Attempt {
-	copied, group := *a, *a.Group
-	group.Pending = pending
-	copied.Group = &group
+	restricted := *a.Group
+	restricted.Pending = pending
+	return a.Of(&restricted)
+}
+
+// Of returns the attempt for a variant of its group with the same members or some of them.
+func (a *Attempt) Of(variant *cache.Group) *Attempt {
+	copied := *a
+	copied.Group = variant
 	return &copied
 }
 

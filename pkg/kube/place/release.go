@@ -36,8 +36,9 @@ func (a *Attempt) withPages(ctx context.Context, pages fit.Pages) (*Attempt, err
 	return &b, nil
 }
 
-// optimisticPlan returns a plan that assumes that unknown allocations fit, and whether there is one. It evicts no pod.
-func (a *Attempt) optimisticPlan(ctx context.Context) (Outcome, bool) {
+// optimisticPlan returns a plan that assumes the most capacity where ledgers do not know allocations yet (Pages.Optimistic). ok is false if
+// there is no such plan, nothing is unknown, or a plugin fails. The plan uses free capacity only, and has no victims.
+func (a *Attempt) optimisticPlan(ctx context.Context) (found Outcome, ok bool) {
 	pages := a.pages.Optimistic()
 	if pages == nil {
 		return Outcome{}, false

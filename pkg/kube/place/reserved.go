@@ -18,7 +18,7 @@ func (a *Attempt) Missing() string {
 	for _, pod := range slices.Sorted(maps.Keys(a.Group.Places)) {
 		node := a.Group.Places[pod]
 		if i, ok := a.Net.Tree.NodeIndex(node); !ok || a.Nodes[i] == nil {
-			return "reserved node " + node + " is gone"
+			return "reserved " + a.absence(node, i, ok)
 		}
 	}
 	return ""
@@ -51,7 +51,7 @@ func (a *Attempt) independentFit(ctx context.Context, gone [][]*v1.Pod) string {
 		}
 		i, ok := a.Net.Tree.NodeIndex(name)
 		if !ok || a.Nodes[i] == nil {
-			return "node " + name + " is gone"
+			return a.absence(name, i, ok)
 		}
 		if _, ok := beside[name]; !ok {
 			beside[name] = slices.Clone(a.beside[i])

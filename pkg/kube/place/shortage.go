@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cause"
@@ -29,7 +30,9 @@ type Shortage struct {
 	Lacks      map[string]int
 	Causes     map[string]string // see fit.Causes
 	Unlabelled string            // see network.Topology.Unlabelled
-	// Repair says what else may repair an incomplete gang, in sentences for the user; "" if nothing does.
+	// Closed says when nodes that are closed for maintenance take members again.
+	Closed ClosedUntil
+	// Repair says what else may repair an incomplete gang, or when the gang may evict gangs of equal priority, in sentences for the user.
 	Repair string
 	// ReservedNodes are further nodes, not in Lacks, whose free capacity is reserved.
 	ReservedNodes NodesReserved
@@ -40,6 +43,10 @@ type Shortage struct {
 	Priority int32 // of Least
 	// Never is why no plan exists even without pods; nil if one does, or it is unknown.
 	Never *plan.Refusal
+	// TooFewNodes says with Never that no plan exists even without topology constraints.
+	TooFewNodes bool
+	// Surplus says that the group has started, has lost no member, and needs none of the pending members.
+	Surplus bool
 	// Roles are the roles with too few members that any node can take without pods.
 	Roles []Role
 	// MinResourcesBeyondPods is what minResources of gangs requests beyond their pods.
@@ -52,6 +59,8 @@ type Shortage struct {
 	SplitOver []cause.RunningIn
 	// Joins says that running members, or a smaller last slice, also count for multiples. The pending ones alone need not reach any.
 	Joins bool
+	// Pending is the number of members that wait.
+	Pending offer.Slots
 	// Short is as Diagnosis.Short.
 	Short []fit.Shortage
 	// Separations say that members need separate nodes or domains, of which there are too few; sorted.
@@ -60,10 +69,25 @@ type Shortage struct {
 	Plugins []string
 }
 
+// Want returns the number of members that a refusal is about. Of a group that may start without some gangs, that is the next number that
+// is a multiple as declared, if enough members wait.
+func (s Shortage) Want(r *plan.Refusal) offer.Slots {
+	want := r.Want
+	for _, m := range r.Multiple {
+		if rest := want % m.Count; r.Optional != nil && rest > 0 {
+			want += m.Count - rest
+		}
+	}
+	if want > s.Pending {
+		return r.Want
+	}
+	return want
+}
+
 // UnreachableMultiples returns the multiples of which the wanted number of members is no multiple. No domain can satisfy these.
 func (s Shortage) UnreachableMultiples(r *plan.Refusal) (out []plan.Multiple) {
 	for _, m := range r.Multiple {
-		if !s.Joins && r.Want%m.Count != 0 {
+		if !s.Joins && s.Want(r)%m.Count != 0 {
 			out = append(out, m)
 		}
 	}
@@ -74,7 +98,10 @@ func (s Shortage) UnreachableMultiples(r *plan.Refusal) (out []plan.Multiple) {
 // It costs no more than the attempt: results on empty nodes are remembered until nodes change.
 func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortage {
 	s := Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks, Short: r.Diagnosis.Short, Plugins: r.Plugins}
+	s.Pending, s.Closed = offer.Slots(len(a.Group.Pending)), a.closedUntil()
 	s.MinResourcesBeyondPods = a.Group.MissingRequests
+	lost := func(g gang.Gang) bool { return g.Started > 0 && !g.Reached() }
+	s.Surplus = len(a.Group.Needed()) == 0 && !slices.ContainsFunc(a.Group.Gangs, lost)
 	lastSlice := func(g gang.Gang) bool { return g.Ref.PartName() == group.LastSlice }
 	s.Joins = len(a.Group.Bound) > 0 || slices.ContainsFunc(a.Group.Gangs, lastSlice)
 	search := cause.Search{Group: a.Group, Tree: a.Net.Tree, Nodes: a.Nodes, All: a.All, Sets: a.Sets}
@@ -102,6 +129,7 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	}
 	if outcome.refusal != nil {
 		s.Never, s.AtMost, s.Lacks, s.Plugins, s.Roles = outcome.refusal, empty == nil, outcome.lacks, outcome.plugins, outcome.roles
+		s.TooFewNodes = outcome.tooFewNodes
 	} else {
 		var reserved []int
 		s.ReservedNodes, reserved = a.nodesReservedForOthers(ctx)
@@ -121,16 +149,29 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	return s
 }
 
-// setTooSmall sets whether the domain of a pin takes fewer members than must join, even when empty.
+// setTooSmall sets p.TooSmall: whether the domain of a pin takes too few members even if only the group's running members are there.
 func (a *Attempt) setTooSmall(ctx context.Context, p *cause.Pin) {
 	most, _ := a.upperBoundOnEmptyNodes(ctx)
 	if most == nil || len(a.kinds) > 1 || p.Layer != "" {
 		return
 	}
-	for lo, hi := a.Net.Tree.Nodes(p.Domain); lo < hi; lo++ {
-		p.Most += most.World.Free[lo]
+	own := map[string]fit.Pods{} // by node
+	for _, m := range a.Group.Bound {
+		if pod := a.Group.Pods[m.Pod]; pod != nil && !m.Done {
+			if info, err := framework.NewPodInfo(pod); err == nil {
+				own[m.Node] = append(own[m.Node], info)
+			}
+		}
 	}
-	p.TooSmall = p.Most < p.Want
+	capacity := offer.Slots(0)
+	for lo, hi := a.Net.Tree.Nodes(p.Domain); lo < hi; lo++ {
+		slots := most.World.Free[lo]
+		if pods := own[a.Net.Tree.NodeName(lo)]; slots > 0 && len(pods) > 0 {
+			slots, _ = most.kinds[0].counter.Count(ctx, most.Nodes[lo], pods)
+		}
+		capacity += slots
+	}
+	p.TooSmall = capacity < p.Want
 }
 
 // Role is a part of a gang for whose members no node has capacity: a task, a sub-group or the whole gang.

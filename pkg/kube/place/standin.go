@@ -97,6 +97,9 @@ func (a *Attempt) JoinableNodes() (nodes []fwk.NodeInfo) {
 		}
 	}
 	for i, n := range a.Nodes {
+		if a.ClosedForMaintenance(i) { // until it is open again
+			n = a.allNodes[i]
+		}
 		if n != nil && (inside[i] || len(a.Group.Bound) == 0) {
 			nodes = append(nodes, n)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/group"
 	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
@@ -80,11 +81,11 @@ const mostFewest = 8
 func (a *Attempt) neededOnly() (out []*Attempt) {
 	tried := map[string]bool{}
 	for kind := -1; kind < min(len(a.kinds), mostFewest); kind++ {
-		group := a.Group.Group
-		group.Pending = slices.Clone(group.Pending)
-		slices.SortStableFunc(group.Pending, func(x, y gang.Member) int { return cmp.Compare(a.kindRank(x, kind), a.kindRank(y, kind)) })
+		byKind := a.Group.Group
+		byKind.Pending = slices.Clone(byKind.Pending)
+		slices.SortStableFunc(byKind.Pending, func(x, y gang.Member) int { return cmp.Compare(a.kindRank(x, kind), a.kindRank(y, kind)) })
 		needed, key := map[string]bool{}, ""
-		for _, m := range group.Needed() {
+		for _, m := range byKind.Needed() {
 			needed[m.Pod] = true
 		}
 		if len(needed) == 0 {
@@ -109,30 +110,30 @@ func (a *Attempt) kindRank(m gang.Member, kind int) int {
 	return 0
 }
 
-// InMultiples returns the attempt with each gang's Need raised so that podCountMultiples are complete, as far as members are pending.
-// Fewer members never start, even if they satisfy minMember.
-func (a *Attempt) InMultiples() *Attempt {
-	if a.Group.Choice.Any() {
-		return a
+// InMultiples returns a set of the attempt's gangs with each gang's Need raised so that podCountMultiples are complete, as far as members
+// are pending. Fewer members never start, even if they satisfy minMember. A group that may start without some gangs is returned unchanged.
+func (a *Attempt) InMultiples(set *group.Group) *group.Group {
+	if set.Choice.Any() {
+		return set
 	}
-	all, sets := convert.Gather(a.Group.Gather, a.Group.Constraints, a.Net.Tree, a.Group.Gangs)
-	raised, group := *a, *a.Group
-	raised.Group, group.Gangs = &group, slices.Clone(a.Group.Gangs)
-	pending, bound := a.countByGang(group.Pending), a.countByGang(group.Bound)
+	raised := *set
+	raised.Gangs = slices.Clone(set.Gangs)
+	pending, bound := countByGang(set.Pending), countByGang(set.Bound)
+	all, gathered := convert.Gather(set.Gather, set.Constraints, a.Net.Tree, set.Gangs)
 	every := mixed.Set{Gather: all}
-	for i := range group.Gangs {
+	for i := range set.Gangs {
 		every.Gangs = append(every.Gangs, i)
 	}
-	for _, set := range append(sets, every) {
-		start := 0 // members of the set, including running ones
-		for _, i := range set.Gangs {
-			start += group.Gangs[i].Need + bound[i]
+	for _, together := range append(gathered, every) {
+		start := 0 // members, including running ones
+		for _, i := range together.Gangs {
+			start += raised.Gangs[i].Need + bound[raised.Gangs[i].Ref]
 		}
-		up, ok := offer.Up(offer.Slots(start), set.Multiple.Steps(a.Net.Tree.Depth() + 1)[0])
-		for _, i := range set.Gangs {
-			entry := &group.Gangs[i]
+		up, ok := offer.Up(offer.Slots(start), together.Multiple.Steps(a.Net.Tree.Depth() + 1)[0])
+		for _, i := range together.Gangs {
+			entry := &raised.Gangs[i]
 			if ok && entry.Need > 0 {
-				more := min(int(up)-start, pending[i]-entry.Need)
+				more := min(int(up)-start, pending[entry.Ref]-entry.Need)
 				entry.Need, start = entry.Need+more, start+more
 			}
 		}
@@ -140,13 +141,11 @@ func (a *Attempt) InMultiples() *Attempt {
 	return &raised
 }
 
-// countByGang returns the number of members by index of a.Group.Gangs.
-func (a *Attempt) countByGang(members []gang.Member) []int {
-	n := make([]int, len(a.Group.Gangs))
+// countByGang returns the number of members of each gang.
+func countByGang(members []gang.Member) map[gang.Ref]int {
+	n := map[gang.Ref]int{}
 	for _, m := range members {
-		if i := slices.IndexFunc(a.Group.Gangs, func(g gang.Gang) bool { return g.Ref == m.Gang }); i >= 0 {
-			n[i]++
-		}
+		n[m.Gang]++
 	}
 	return n
 }
@@ -184,9 +183,9 @@ func (a *Attempt) onlyGangs(ctx context.Context, set choice.Set) (*Attempt, erro
 	if !ok {
 		return nil, nil
 	}
-	b, group := *a, *a.Group
-	group.Group = *only
-	b.Group = &group
+	b, restricted := *a, *a.Group
+	restricted.Group = *only
+	b.Group = &restricted
 	if len(a.kinds) == 1 || len(only.Pending) == 0 {
 		return &b, nil
 	}

@@ -159,7 +159,7 @@ func TestInMultiples(t *testing.T) {
 		t.Run(about, func(t *testing.T) {
 			a := newWorld(t, "node s/b/n1 9\n"+test.lines).attempt("a")
 			var need []int
-			for _, g := range a.InMultiples().Group.Gangs {
+			for _, g := range a.InMultiples(a.Group).Gangs {
 				need = append(need, g.Need)
 			}
 			require.Equal(t, test.want, need)

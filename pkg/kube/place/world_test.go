@@ -66,7 +66,7 @@ func (nominations) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo)        
 
 // newWorld reads a cluster, a line for each thing:
 //
-//	node s1/b1/n1 4 gpu=yes         a node with 4 CPUs, and labels.
+//	node s1/b1/n1 4 gpu=yes         a node with 4 CPUs, and labels; maintenance=1h-3h announces maintenance.
 //	gang a min=3 must=SpineLayer    a PodGroup; each= and multiple= are further constraints.
 //	pods a 3 cpu=2 priority=5       its pending members a-0, a-1 and a-2.
 //	pods a 3-5 cpu=1                further members, a-3 and a-4.
@@ -225,10 +225,26 @@ func (w *world) node(path string, words []string) {
 	}
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")
+		if key == "maintenance" { // from, to: after now
+			n.Annotations = map[string]string{scheduling.AnnotationMaintenance: window(w.t, value)}
+			continue
+		}
 		n.Labels[key] = value
 	}
 	require.NoError(w.t, w.client.Tracker().Add(n))
 	w.scheduler.AddNode(klog.Background(), n)
+}
+
+// window returns the annotation of a maintenance from and to a time after now, written as "1h-3h".
+func window(t testing.TB, text string) string {
+	t.Helper()
+	var times []string
+	for part := range strings.SplitSeq(text, "-") {
+		after, err := time.ParseDuration(part)
+		require.NoError(t, err)
+		times = append(times, time.Now().Add(after).UTC().Format(time.RFC3339))
+	}
+	return strings.Join(times, "/")
 }
 
 // gang declares one; its rules go by layer.
@@ -331,6 +347,8 @@ func (w *world) word(p *v1.Pod, key, value string) {
 		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: near(value)}}
 	case "nominated":
 		p.Status.NominatedNodeName = value
+	case "runs":
+		p.Annotations[scheduling.AnnotationMaxRuntime] = value
 	case "never":
 		never := v1.PreemptNever
 		p.Spec.PreemptionPolicy = &never

@@ -34,7 +34,11 @@ func (s *Shared) Configure(profile string, args config.Args) (changed, stay []st
 		s.Cache.Configure(gangLimits(current))
 	}
 	spares := slices.Contains(changed, "spares") || slices.Contains(changed, "degraded")
-	if current.EnablePreemption && !old.EnablePreemption || spares { // unschedulable groups may evict, or use more nodes now
+	if slices.Contains(changed, "maintenanceLead") {
+		s.retryKeptOff()
+	}
+	// Unschedulable groups may evict more, or use more nodes, or are to be retried at another time.
+	if current.EnablePreemption && !old.EnablePreemption || spares || slices.Contains(changed, "forceFit") {
 		s.retry(s.retries.Leaders())
 	}
 	if spares {
@@ -65,13 +69,22 @@ func (p *Plugin) Spares(net *cache.Topology, nodes []fwk.NodeInfo, used func(nod
 func gangLimits(args config.Args) cache.Limits {
 	return cache.Limits{
 		Leave: args.PreemptionTimeout, Wait: args.DefaultTimeout,
-		Policy: gang.MatchPolicy(args.DefaultMatchPolicy), Starve: args.StarvationTimeout, Repair: args.RepairTimeout,
-		Moves: args.RepairPolicy == scheduling.RepairMove,
+		Policy: gang.MatchPolicy(args.DefaultMatchPolicy), Starve: args.Backfill.PromiseAfter, Repair: args.RepairTimeout,
+		Moves: args.RepairPolicy == scheduling.RepairMove, Promises: args.Backfill.Promises, DefaultRuntime: args.Backfill.DefaultMaxRuntime,
 	}
+}
+
+// evicts returns whether the profile with that scheduler name evicts pods for gangs.
+func (s *Shared) evicts(profile string) bool {
+	p := s.profiles[profile]
+	return p != nil && p.args.Load().EnablePreemption
 }
 
 // evictionLimits returns the current arguments that are limits of evictions.
 func (p *Plugin) evictionLimits() preempt.Limits {
 	args := p.args.Load()
-	return preempt.Limits{Leave: args.PreemptionTimeout, MaxGrace: args.MaxGrace, Enabled: args.EnablePreemption, Swap: args.RepairSwap}
+	return preempt.Limits{
+		Leave: args.PreemptionTimeout, MaxGrace: args.MaxGrace, Enabled: args.EnablePreemption, Swap: args.RepairSwap,
+		EvictOverdue: args.Backfill.Overdue == config.OverdueEvict, ForceFit: args.ForceFit,
+	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/departure"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
@@ -51,7 +52,7 @@ func (s *Shared) carryOut(effects []gang.Effect) {
 			s.victims.Tidy(s.Cache, e.Gang)
 			s.quotas.Review(e.Gang, s.Cache.Starves(e.Gang))
 			if s.quotas.Active() && !slices.Contains(s.Cache.StartTogether(e.Gang), e.Gang) {
-				s.quotas.RecordPassedGangs([]gang.Ref{e.Gang}, true) // it is reported for each gang of a group
+				s.quotas.RecordPassedOverGangs([]gang.Ref{e.Gang}, true) // it is reported for each gang of a group
 			}
 		case gang.Expire:
 			s.teller.Gang(e.Gang, status.Warning, reasons.ScheduleTimeout, e.Why)
@@ -63,8 +64,7 @@ func (s *Shared) carryOut(effects []gang.Effect) {
 		case gang.Moved:
 			s.quotas.UpdatePod(e.Pod)
 		case gang.Freed:
-			s.retry(s.retries.Leaders())
-			s.activateTwice("pods without a gang", s.podsKeptOffNodes.TakeAll())
+			s.retryKeptOff()
 		case cache.MemberChanged:
 			s.retryRepresentative(e.Gang)
 		case cache.TopologyChanged:
@@ -77,6 +77,12 @@ func (s *Shared) carryOut(effects []gang.Effect) {
 		s.handle.Activate(logger, wake)
 	}
 	s.reviewAllocations()
+}
+
+// retryKeptOff retries unschedulable groups, and the pods without a gang that were kept off nodes.
+func (s *Shared) retryKeptOff() {
+	s.retry(s.retries.Leaders())
+	s.activateTwice("pods without a gang", s.podsKeptOffNodes.TakeAll())
 }
 
 // resumeEvictions continues, once, the evictions that an earlier process has begun. It does nothing until the cache is open.
@@ -112,7 +118,18 @@ func (s *Shared) activateTwice(what string, pods map[string]*v1.Pod) {
 	})
 }
 
-// retryFreed retries a pod that belongs to no gang any more, now and again a second later, because the queue may learn of that late.
+// retryPodsOf retries the pods without a gang of an object that were kept off nodes.
+func (s *Shared) retryPodsOf(owner source.OwnerKey) {
+	pods := map[string]*v1.Pod{}
+	for key, pod := range s.podsKeptOffNodes.All() {
+		if made, ok := source.JobOf(pod); ok && made == owner {
+			pods[key] = pod
+		}
+	}
+	s.activateTwice("pods of "+owner.Namespace+"/"+owner.Name, pods)
+}
+
+// retryFreed retries a pod without a gang, now and again a second later, because the queue may learn late of what has changed.
 func (s *Shared) retryFreed(pod *v1.Pod) {
 	activate := func(context.Context) error {
 		s.handle.Activate(klog.Background(), map[string]*v1.Pod{convert.PodKey(pod): pod})

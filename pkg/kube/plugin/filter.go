@@ -9,6 +9,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
 // Filter rejects all nodes except the assigned one for a planned member, because the scheduler tries a nominated node before the nodes of
@@ -20,6 +21,9 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	name := node.Node().Name
 	if o, ok := outcomeOf(state).(*assigned); ok && o.node != name {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are not the node that the gang's plan assigns to this member")
+	}
+	if s := p.closedForMaintenance(pod, name); s != nil {
+		return s
 	}
 	if _, closed := closedNodes(state).Closes(node.Node()); closed {
 		p.podsKeptOffNodes.Add(convert.PodKey(pod), pod)
@@ -35,6 +39,9 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 		}
 		if source.GangOf(others[0]).IsZero() {
 			return fwk.NewStatus(fwk.Unschedulable, "node(s) reserved for a pod that is evicted and starts there")
+		}
+		if promise, _ := p.Cache.PromiseOf(others[0]); promise.Exists() {
+			return fwk.NewStatus(fwk.Unschedulable, status.HeldUntil(source.GangOf(others[0]), promise))
 		}
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) reserved for gang "+source.GangOf(others[0]).String())
 	}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -20,6 +21,7 @@ type absentGroup struct {
 	cache.Absent
 	// seen has the nodes of the last attempt: the generation of each that the members may use, and unusable for the others.
 	seen map[string]int64
+	at   time.Time // of the last attempt
 	told time.Time // when it was last explained why no node is reserved
 }
 
@@ -60,7 +62,7 @@ func (p *Plugin) ReserveAbsent(ctx context.Context, nodes []fwk.NodeInfo) {
 		switch {
 		case !now.Before(b.Until) || refusal.Exists() || len(group.Future) == 0:
 			return true
-		case len(group.Pending) > 0 || !b.changed(nodes): // existing members are planned in their own cycle
+		case len(group.Pending) > 0 || !b.changed(nodes) && !p.maintenanceChanged(b.at, now): // existing members are planned in their own cycle
 			return false
 		}
 		return p.reserveFor(ctx, b, group, nodes)
@@ -80,7 +82,7 @@ func (b *absentGroup) changed(nodes []fwk.NodeInfo) bool {
 func (p *Plugin) reserveFor(ctx context.Context, b *absentGroup, group *cache.Group, nodes []fwk.NodeInfo) (finished bool) {
 	a := p.planner.NewAttempt(group, nodes, p.avoid(group))
 	found, refusal, err := a.Plan(ctx)
-	b.seen = make(map[string]int64, len(nodes))
+	b.seen, b.at = make(map[string]int64, len(nodes)), p.Cache.Clock.Now()
 	for _, n := range nodes {
 		b.seen[n.Node().Name] = unusable
 	}
@@ -114,7 +116,7 @@ func (p *Plugin) reserveRecreated(ctx context.Context, r *cache.Recreated, nodes
 		places = append(places, gang.Assignment{Pod: pod, Node: r.Nodes[pod]})
 	}
 	if others := r.Group.OnNodes(r.Nodes); len(others.Pending) > 0 {
-		found, refusal, err := p.planner.NewAttempt(others, nodes, p.avoid(others)).Plan(ctx)
+		found, refusal, err := p.planner.NewAttempt(others, withSuccessors(nodes, r), p.avoid(others)).Plan(ctx)
 		if refusal != nil || err != nil {
 			klog.FromContext(ctx).V(2).Info("No capacity is reserved for members whose node is not usable",
 				"gang", others.Key, "refusal", refusal, "err", err)
@@ -123,6 +125,21 @@ func (p *Plugin) reserveRecreated(ctx context.Context, r *cache.Recreated, nodes
 		}
 	}
 	p.Cache.ReserveSuccessors(r.Group, places)
+}
+
+// withSuccessors returns the nodes with the stand-ins that get their predecessor's node, in place of predecessors that have terminated.
+func withSuccessors(nodes []fwk.NodeInfo, r *cache.Recreated) []fwk.NodeInfo {
+	nodes = slices.Clone(nodes)
+	for i, n := range nodes {
+		for _, standIn := range r.Successors(n.Node().Name) {
+			isPredecessor := func(p fwk.PodInfo) bool { return cache.StandsInFor(standIn, p.GetPod()) }
+			if info, err := framework.NewPodInfo(standIn); err == nil && !slices.ContainsFunc(n.GetPods(), isPredecessor) {
+				nodes[i] = nodes[i].Snapshot()
+				nodes[i].AddPodInfo(info)
+			}
+		}
+	}
+	return nodes
 }
 
 // explainEvery is the shortest time between two explanations of absentGroup, which cost as much as an attempt.

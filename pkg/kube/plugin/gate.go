@@ -57,10 +57,11 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	return p.admit(pod)
 }
 
-// admit returns nil if a pod may enter the scheduling queue, else a status with the reason.
+// admit returns nil if a pod may enter the scheduling queue, else a status with the reason. It records in the quotas that an admitted pod
+// is not passed over.
 func (p *Plugin) admit(pod *v1.Pod) *fwk.Status {
 	if source.GangOf(pod).IsZero() || pod.Spec.NodeName != "" {
-		p.quotas.RecordPassed(pod, false)
+		p.quotas.RecordPassedOver(pod, false)
 		return nil
 	}
 	if ok, why := p.Cache.Admit(pod); !ok {
@@ -69,7 +70,7 @@ func (p *Plugin) admit(pod *v1.Pod) *fwk.Status {
 	if p.follows(pod) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "queued behind a gang with identical requirements")
 	}
-	p.setPassed(pod, false)
+	p.setPassedOver(pod, false)
 	return nil
 }
 

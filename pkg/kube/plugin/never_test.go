@@ -129,8 +129,9 @@ func TestRecreatedMemberIsBoundToItsDomain(t *testing.T) {
 	}, "a", 3,
 		testcluster.A("", 1000, "8", ""), testcluster.A("", 1000, "8", "node-10"), testcluster.A("", 1000, "8", "node-11"))
 	c.Run()
-	const says = "a-1 and a-2 run in s2/b4, which has no room; the gang moves only as a whole: its other members must run in the same " +
-		"domain. Free up capacity for 1 member in s2/b4, or delete all pods of the gang so that they start elsewhere."
+	const says = "a-1 and a-2 run in s2/b4, which has no room; the gang moves only as a whole: the members that wait must run in the same " +
+		"domain. Even without other pods the domain is too small. Add nodes there, or delete all pods of the gang if another domain takes " +
+		"all of them."
 	c.Wait("Unschedulable: "+says, func() string { return saysGang(t, c, "a") })
 	c.Wait("", func() string {
 		for _, p := range c.Get("a-0").Status.Conditions {

@@ -17,8 +17,9 @@ import (
 const maxPermitWait = 15 * time.Minute
 
 // Reserve records that the scheduler has assumed a pod on its node.
-func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
+func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	p.restoreNominations(ctx)
+	p.Meter.Assumed(pod, node)
 	p.Cache.NoteBinding(pod)
 	if source.GangOf(pod).IsZero() {
 		p.podsKeptOffNodes.Drop(convert.PodKey(pod))

@@ -16,6 +16,7 @@
 //	devices.go        connects the plugin DeviceShare with the gangs
 //	quotas.go         connects the plugin ElasticQuota with the gangs
 //	start.go          New, Start: connects the parts of a plugin
+//	maintenance.go    nodes in or before a maintenance window
 //	trial.go          plans outside of scheduling cycles
 //	extensions.go     plugins that a user adds
 //
@@ -110,6 +111,7 @@ type Shared struct {
 	narrowing   atomic.Bool // see Complete
 	allocations allot.Allocations
 	quotas      *elasticquota.Manager
+	maintenance maintenanceSeen
 	// Pods without a gang that no event retries. delayed wait for groups that were partially bound at the start, podsKeptOffNodes for
 	// reserved nodes.
 	delayed, podsKeptOffNodes memo.Map[string, *v1.Pod]

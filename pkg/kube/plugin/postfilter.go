@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -30,7 +31,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		if s := p.releaseClaims(ctx, state, pod, m); s != nil {
 			return nil, s
 		}
-		p.setPassed(pod, true)
+		p.setPassedOver(pod, true)
 		return p.evictForPod(ctx, pod, m)
 	case *assigned:
 		p.dropPlan(pod, o.node, m.Get(o.node), func(g *cache.Group) bool { return p.planner.DetectsMisfit(ctx, g, o.node) })
@@ -50,7 +51,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 func (p *Plugin) evictFor(ctx context.Context, c *unschedulable, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
 	a := c.attempt
 	if c.cause.By != gang.Quota && !c.quotaLater {
-		p.setPassed(pod, true)
+		p.setPassedOver(pod, true)
 	}
 	runsBefore := p.Meter.Runs()
 	node, preemption := "", status.PreemptionNone
@@ -69,8 +70,12 @@ func (p *Plugin) evictFor(ctx context.Context, c *unschedulable, pod *v1.Pod) (*
 	if node == "" {
 		code = fwk.UnschedulableAndUnresolvable
 		why := c.cause
-		held := p.holdCapacity(ctx, a)
+		promised, held := p.holdCapacity(ctx, a)
+		if remaining, ok := p.Preemptor.ForceFitIn(a); ok && remaining > 0 {
+			p.Cache.Handle(gang.RetryDue{Group: a.Group.Key, At: p.options.Clock.Now().Add(remaining)})
+		}
 		c.message = p.explain(ctx, c, pod, &why)
+		c.message.Sentence += promised
 		why.Words, why.Summary = preemption.After(c.message.Text)+held, c.message.Sentence
 		p.recordObstacle(a.Group.Key, why)
 		p.recordRefusal(c, pod, why)
@@ -125,7 +130,7 @@ func (p *Plugin) explain(ctx context.Context, c *unschedulable, representative *
 	message := c.message
 	if c.refusal != nil {
 		s := c.trial(p).Shortage(ctx)
-		s.Repair = p.repair(ctx, c.attempt, representative)
+		s.Repair = strings.TrimSpace(p.repair(ctx, c.attempt, representative) + " " + s.Repair)
 		why.NeverEvictable, why.Plugins = s.Never != nil, s.Plugins
 		if c.alternatives != nil {
 			why.Plugins = c.alternatives.plugins
@@ -149,6 +154,9 @@ func (t Trial) Shortage(ctx context.Context) place.Shortage {
 	s := t.shortage(ctx, t.Attempt, t.Refusal)
 	if t.partial {
 		s.Never = nil
+	}
+	if remaining, ok := t.Preemptor.ForceFitIn(t.Attempt); ok && remaining > 0 && s.Never == nil {
+		s.Repair = status.ForceFitLater(t.evictionLimits().ForceFit.After.Duration)
 	}
 	return s
 }
@@ -183,21 +191,4 @@ func (p *Plugin) dropPlan(pod *v1.Pod, node string, refused *fwk.Status, detecte
 		Group: group.Key, Node: node, Why: fmt.Sprintf("member %s was rejected on %s", convert.PodKey(pod), node),
 		Learned: p.allocations.RecordLeftover([]*v1.Pod{pod}) || p.planner.Limit(group, pod, node, refused) || detected(group),
 	})
-}
-
-// holdCapacity holds the free capacity of a domain for a starving gang, if the domain can take the whole gang later. It returns a
-// description of the hold for messages, or "".
-func (p *Plugin) holdCapacity(ctx context.Context, a *place.Attempt) string {
-	if !a.Group.Starving || !a.CapacityKnown() {
-		return ""
-	}
-	if a = a.SmallestAttempt(ctx); len(a.Group.Pending) == 0 {
-		return "" // the group needs none of its waiting members
-	}
-	places, where := a.FreeWhereCapable(ctx)
-	if len(places) == 0 {
-		return ""
-	}
-	p.Cache.Handle(gang.CapacityHeld{Group: a.Group.Key, Places: places})
-	return status.Kept(len(places), a.Group.Need(), where)
 }

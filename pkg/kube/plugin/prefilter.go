@@ -88,13 +88,13 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 			state.Write(stateKey, o) // so that PostFilter keeps its nomination, which names the preemptor
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, o.why)
 		}
-		if !p.Cache.AnyPlaces() {
+		if !p.Cache.AnyPlaces() && p.Cache.Maintenance() == nil {
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
 		if closed := p.planner.ClosedDomains(pod); closed != nil { // it would have to be evicted again for the gang that it was evicted for
 			state.Write(closedKey, closed)
 		}
-		return nil, nil // Filter keeps it off reserved nodes
+		return nil, nil // Filter keeps it off reserved nodes, and off nodes with maintenance
 	}
 	o := p.findNode(ctx, pod, nodes)
 	state.Write(stateKey, o)
@@ -149,8 +149,13 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	var o outcome
 	if group.Waiting {
 		if o = p.tryReserved(ctx, a, pod, newAttempt); o == nil {
-			if view = p.Cache.View(pod); view.Refusal.Exists() {
+			switch view = p.Cache.View(pod); {
+			case view.Refusal.Exists():
 				return p.cannotBePlanned(pod, view)
+			case view.Seat.Confirmed && view.Seat.Node != "":
+				return takeAssignment(view.Seat, "")
+			case !view.Admitted: // a member was deleted or evicted, or its gang has changed, in this cycle
+				return &delayed{view.Why}
 			}
 			group = view.Group
 			a = newAttempt()
@@ -176,7 +181,7 @@ func (p *Plugin) cannotBePlanned(pod *v1.Pod, view cache.View) outcome {
 		p.victims.Abandon(view.Key)
 		p.Cache.Forget(view.Key, why)
 	}
-	p.setPassed(pod, true) // PostFilter is not called, and it cannot start
+	p.setPassedOver(pod, true) // PostFilter is not called, and it cannot start
 	p.recordObstacle(view.Key, view.Refusal)
 	return &delayed{why}
 }

@@ -24,13 +24,20 @@ func (p *Plugin) order(e fwk.QueuedEntityInfo) cache.Order {
 }
 
 // SignPod implements fwk.SignPlugin. It forbids to reuse results for members, which follow their plan. It also does for pods with a
-// network-topology-selector, because each bound pod changes the scores for the next one.
+// network-topology-selector, because each bound pod changes the scores for the next one. An Evictable pod has scores that other pods have
+// not. It forbids it for all pods as long as a node has announced maintenance: equal pods may have other run times.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if p.Shared != nil && p.Cache.Maintenance() != nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "the run time of a pod decides whether a node with maintenance takes it")
+	}
 	if !source.GangOf(pod).IsZero() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a gang are assigned to nodes by their plan")
 	}
 	if attractionSelector(pod) != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with a network-topology-selector are scheduled one by one: each attracts the next")
+	}
+	if evictableAlone(pod) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "Evictable pods prefer nodes that are not held for a gang")
 	}
 	return nil, nil
 }

@@ -94,7 +94,7 @@ func (c *quotaCluster) Hear(e elasticquota.Event) {
 			if now := c.quotas.TreeVersion(); c.limits.Swap(now) != now { // an eviction may find more victims now
 				c.retry(c.retries.Leaders())
 			}
-			c.retryAdmitted(func(g *cache.Group) bool { return c.wouldAdmit(g) || c.quotas.EvictionHelps(g) })
+			c.retryAdmitted(func(g *cache.Group) bool { return c.wouldAdmit(g) || c.quotas.EvictionHelps(g, false) })
 			c.retryAwaiting()
 			return nil
 		})
@@ -190,16 +190,17 @@ func (s *Shared) dropReservations(members []*v1.Pod) {
 	})
 }
 
-// setPassed records in the quotas whether a pod, or the group of its gang, cannot start now for a reason other than quota.
-func (s *Shared) setPassed(pod *v1.Pod, passed bool) {
+// setPassedOver records in the quotas whether a pod, or the group of its gang, is passed over: it cannot start now for a reason other than
+// quota.
+func (s *Shared) setPassedOver(pod *v1.Pod, passedOver bool) {
 	switch gangRef := source.GangOf(pod).Whole(); {
 	case !s.quotas.Active():
 	case gangRef.IsZero():
-		s.quotas.RecordPassed(pod, passed)
-	case passed:
-		s.quotas.RecordPassedGangs(s.Cache.Together(gangRef), true)
+		s.quotas.RecordPassedOver(pod, passedOver)
+	case passedOver:
+		s.quotas.RecordPassedOverGangs(s.Cache.Together(gangRef), true)
 	default: // an optional gang that lacks members does not start with the others
-		s.quotas.RecordPassedGangs(s.Cache.StartTogether(gangRef), false)
+		s.quotas.RecordPassedOverGangs(s.Cache.StartTogether(gangRef), false)
 	}
 }
 
@@ -298,13 +299,13 @@ const maxFewestNodes = 16_000
 func (p *Plugin) minimalTrials(ctx context.Context, a *place.Attempt, except []*place.Attempt) (
 	trials []Trial, later [][]gang.Member, all bool,
 ) {
-	a = a.InMultiples()
+	a = a.Of(a.InMultiples(a.Group))
 	limit := max(2, maxFewestNodes/max(1, len(a.Nodes)))
 	sets := p.gangSets(a.Group)
 	all = len(sets) < maxSets
 	var choices [][]gang.Member
 	for _, set := range sets {
-		setChoices, complete := p.quotas.MinimalChoices(set, limit)
+		setChoices, complete := p.quotas.MinimalChoices(a.InMultiples(set), limit)
 		choices, all = append(choices, setChoices...), all && complete
 	}
 	for i, members := range choices {
@@ -315,7 +316,8 @@ func (p *Plugin) minimalTrials(ctx context.Context, a *place.Attempt, except []*
 			continue
 		}
 		t := Trial{Attempt: a.For(members)}
-		if !p.quotas.EvictionHelps(t.Attempt.Group) && p.quotas.Why(a.Group, members) != nil {
+		remaining, forceFits := p.Preemptor.ForceFitIn(t.Attempt)
+		if !p.quotas.EvictionHelps(t.Attempt.Group, forceFits && remaining <= 0) && p.quotas.Why(a.Group, members) != nil {
 			later, all = append(later, members), false
 			continue
 		}

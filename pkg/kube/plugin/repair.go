@@ -21,7 +21,8 @@ func (p *Plugin) repair(ctx context.Context, a *place.Attempt, representative *v
 	}
 	var sentences []string
 	limits := p.evictionLimits()
-	if outside, domain := a.FreeOutside(); limits.Enabled && !limits.Swap && len(outside) > 0 {
+	// With quotas no gang is evicted for a swap, whatever repairSwap is.
+	if outside, domain := a.FreeOutside(); limits.Enabled && !limits.Swap && !p.quotas.Active() && len(outside) > 0 {
 		sentences = append(sentences, status.SwapOff(domain, outside))
 	}
 	if r := p.Preemptor.FindRelocation(ctx, a, p.avoid(a.Group)); r != nil {
@@ -39,7 +40,7 @@ func (p *Plugin) moveTo(ctx context.Context, a *place.Attempt, r *preempt.Reloca
 	}
 	switch remaining := since.Add(timeout).Sub(now); {
 	case !p.evictionLimits().Enabled:
-		return status.MoveDisabled(r.Domain)
+		return status.MoveDisabled(r.Domain, a.Group.Moves)
 	case !a.Group.Moves:
 		return status.WouldMove(r.Domain)
 	case remaining > 0:

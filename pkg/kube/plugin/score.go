@@ -6,9 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/attract"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
-	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // scoresKey is the key under which PreScore stores the scores.
@@ -22,27 +22,54 @@ func (s scores) Clone() fwk.StateData { return s }
 
 // attractionSelector returns a pod's network-topology-selector. It returns "" for members of gangs, whose plan considers it.
 func attractionSelector(pod *v1.Pod) string {
-	if !source.GangOf(pod).IsZero() {
+	if IsMember(pod) {
 		return ""
 	}
 	return convert.Selector(pod)
 }
 
-// PreScore computes the scores of nodes for a pod with a network-topology-selector: near pods with the same one. Other pods skip Score.
+// evictableAlone returns whether a pod without a gang declares that it is evicted first.
+func evictableAlone(pod *v1.Pod) bool {
+	return !IsMember(pod) && pod.Annotations[scheduling.AnnotationBackfill] == scheduling.BackfillEvictable
+}
+
+// PreScore computes the scores of nodes for a pod without a gang. With a network-topology-selector it scores nodes near pods with the same
+// one. For an Evictable pod, nodes from which it would be evicted for a promised start have 0. Other pods skip Score.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
-	selector := attractionSelector(pod)
-	if selector == "" || !p.args.Load().AwareNetworkTopology {
-		return fwk.NewStatus(fwk.Skip)
+	var s scores
+	if selector := attractionSelector(pod); selector != "" && p.args.Load().AwareNetworkTopology {
+		attraction, err := attract.Scores(ctx, p.profile, p.Cache.Topology().Tree, selector, nodes)
+		if err != nil {
+			return fwk.AsStatus(err)
+		}
+		s = attraction
 	}
-	s, err := attract.Scores(ctx, p.profile, p.Cache.Topology().Tree, selector, nodes)
-	if err != nil {
-		return fwk.AsStatus(err)
+	if evictableAlone(pod) {
+		if yielded := p.Cache.NodesToYield(pod); len(yielded) > 0 {
+			s = s.without(yielded, nodes)
+		}
 	}
 	if s == nil {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(scoresKey, scores(s))
+	state.Write(scoresKey, s)
 	return nil
+}
+
+// without returns the scores of nodes, with 0 for the excluded ones. Nil scores count as equal.
+func (s scores) without(excluded map[string]bool, nodes []fwk.NodeInfo) scores {
+	out := scores{}
+	for _, n := range nodes {
+		name := n.Node().Name
+		switch {
+		case excluded[name]:
+		case s == nil:
+			out[name] = fwk.MaxScore
+		default:
+			out[name] = s[name]
+		}
+	}
+	return out
 }
 
 // Score implements fwk.ScorePlugin.

@@ -123,16 +123,17 @@ func podMessage(a *place.Attempt, pod *v1.Pod, outcome status.Preemption, nodes 
 	const noHelp, noVictims = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
 	d := framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}
 	n := 0
-	for _, node := range a.Nodes {
-		if node == nil {
+	for i, node := range a.Nodes {
+		closed, name := a.ClosedForMaintenance(i), a.Net.Tree.NodeName(i)
+		if node == nil && !closed {
 			continue
 		}
 		n++
 		why := noHelp
-		if outcome == status.PreemptionNoVictims && (nodes == nil || nodes.Get(node.Node().Name).Code() == fwk.Unschedulable) {
+		if !closed && outcome == status.PreemptionNoVictims && (nodes == nil || nodes.Get(name).Code() == fwk.Unschedulable) {
 			why = noVictims
 		}
-		d.NodeToStatus.Set(node.Node().Name, fwk.NewStatus(fwk.Unschedulable, why))
+		d.NodeToStatus.Set(name, fwk.NewStatus(fwk.Unschedulable, why))
 	}
 	return "preemption: " + (&framework.FitError{Pod: pod, NumAllNodes: n, Diagnosis: d}).Error()
 }

@@ -70,7 +70,7 @@ func Start(ctx context.Context, o Options, rooms Rooms, args config.Args, h fwk.
 		return nil, err
 	}
 	s := &Shared{
-		options: o, handle: h, profiles: map[string]*Plugin{}, Writer: status.NewWriter(h.ClientSet(), source.Dynamic),
+		options: o, handle: h, profiles: map[string]*Plugin{}, Writer: status.NewWriter(h.ClientSet(), source.Dynamic, o.Clock),
 		Meter: status.NewMeter(o.Clock),
 	}
 	s.teller = status.NewReporter(s.Writer, h.EventRecorder(), status.ReporterOptions{
@@ -79,10 +79,12 @@ func Start(ctx context.Context, o Options, rooms Rooms, args config.Args, h fwk.
 	})
 	s.Cache = cache.New(cache.Options{
 		Aware: args.AwareNetworkTopology, Limits: gangLimits(args), Clock: o.Clock, Leading: o.Leading, Do: s.carryOut,
-		Note: s.teller.Note, Free: s.retryFreed,
+		Note: s.teller.Note, Free: s.retryFreed, FreeOf: s.retryPodsOf,
 		Leaves:         func(pod *v1.Pod) bool { return s.victims.Terminates(pod, o.Clock.Now()) },
 		Lacks:          s.missingClaim,
-		ExtraResources: append(rooms.Quotas.Resources(), rooms.Devices.Resource()), Ticked: rooms.Quotas.Tick,
+		Evicts:         s.evicts,
+		ExtraResources: append(rooms.Quotas.Resources(), rooms.Devices.Resource()),
+		Ticked:         func() { rooms.Quotas.Tick(); s.retryAtMaintenance() },
 	})
 	s.connectDevices(rooms.Devices)
 	s.connectQuotas(rooms.Quotas)

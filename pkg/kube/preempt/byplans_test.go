@@ -42,7 +42,8 @@ func TestInterdependentMembersPreemptAcrossNodes(t *testing.T) {
 	plain := func(p *v1.Pod) *v1.Pod { return p }
 	apart := func(p *v1.Pod) *v1.Pod { return repels("want", "block", p) }
 	seeks := func(cpus string) *v1.Pod { return near("data", v1.LabelHostname, app(a("", 100, cpus, ""), "want")) }
-	const noHelp, untried, noVictims = "preemption is not helpful for scheduling", "search limit reached", "no potential victims"
+	const noHelp, noVictims = "preemption is not helpful for scheduling", "no potential victims"
+	const repelled = "not every set of victims was tried"
 	for name, test := range map[string]struct {
 		nodes  string
 		wants  []*v1.Pod
@@ -51,7 +52,7 @@ func TestInterdependentMembersPreemptAcrossNodes(t *testing.T) {
 	}{
 		"a pod that repels all members from its block": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
 			c.Pod(repels("want", "block", a("guard", 10, "1", "n0")))
-		}, untried},
+		}, repelled},
 		"that pod is more important": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
 			c.Pod(repels("want", "block", a("guard", 200, "1", "n0")))
 			c.Pod(a("x", 10, "1", "n1"))

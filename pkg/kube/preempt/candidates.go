@@ -86,12 +86,15 @@ func (p *Preemptor) candidates(
 	now := p.Clock.Now()
 	slowPodsExcluded := make([]bool, len(a.Nodes))
 	rule := p.rule(a, search)
-	mayEvict := func(pod *v1.Pod) bool {
-		return eligible.TimeToTerminate(pod, now) <= grace &&
-			(limits.highest == nil || p.Cache.Priority(pod) <= *limits.highest) &&
-			(limits.only[pod.UID] || limits.only == nil && rule.Allows(pod))
+	rule.Equal = limits.equal
+	inLimits := func(pod *v1.Pod) bool {
+		return eligible.TimeToTerminate(pod, now) <= grace && (limits.highest == nil || p.Cache.Priority(pod) <= *limits.highest)
 	}
-	gangs := c.listGangs(a.Group.Whole(), c.onNodes(), mayEvict)
+	mayEvict := func(pod *v1.Pod) bool {
+		return inLimits(pod) && (limits.only[pod.UID] || limits.only == nil && rule.Allows(pod))
+	}
+	inBundle := func(pod *v1.Pod) bool { return mayEvict(pod) || limits.also[pod.UID] && inLimits(pod) }
+	gangs := c.listGangs(a.Group.Whole(), c.onNodes(), inBundle)
 	found, blocks := make([]bool, len(a.Nodes)), make([]bool, len(a.Nodes))
 	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {
 		entry := &c.byNode[i]

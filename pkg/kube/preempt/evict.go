@@ -27,7 +27,7 @@ func (p *Preemptor) Evict(
 	found := p.findEvictable(ctx, choices[0])
 	backfill := found != nil
 	if a = choices[0]; found == nil {
-		a, found, verdict = p.overChoices(ctx, choices)
+		a, found, verdict = p.overChoices(ctx, choices, p.searchChanged)
 	}
 	var exchanged *swap
 	var successors gang.Ref
@@ -35,6 +35,10 @@ func (p *Preemptor) Evict(
 		if exchanged = p.findSwap(ctx, a, representative); exchanged != nil {
 			a, found, successors = exchanged.attempt, exchanged.found, exchanged.restarted.Key
 		}
+	}
+	var forceFit departure.ForceFit
+	if found == nil && (verdict == NoVictims || verdict == NoHelp) {
+		a, found, forceFit = p.findForceFit(ctx, choices)
 	}
 	if found == nil {
 		return "", verdict
@@ -63,7 +67,7 @@ func (p *Preemptor) Evict(
 	p.Meter.Preemption(len(found.gone))
 	p.Reserve(ctx, departure.Reservation{
 		Group: a.Group, Lowest: a.Lowest(), Representative: representative, Domain: a.Domain(found.Places), Evicted: gone,
-		Places: found.Places, Why: why, Successors: successors, Backfill: backfill,
+		Places: found.Places, Why: why, Successors: successors, Backfill: backfill, ForceFit: forceFit,
 		Planned: gang.Planned{
 			Group: a.Group.Key, Places: own, Future: earlier, Reserved: true, InOrder: found.InOrder || a.Ordered(),
 			Until: p.Clock.Now().Add(max(longestGrace(gone), longest(found.awaits, p.Clock.Now())) + p.Limits().Leave),
@@ -114,10 +118,15 @@ func (p *Preemptor) askExtenders(pod *v1.Pod, node string, gone []*v1.Pod) []*v1
 	return gone
 }
 
+// searchFunc searches victims for one attempt. If it finds none, the verdict says why.
+type searchFunc func(context.Context, *place.Attempt) (*solution, Verdict)
+
 // overChoices searches victims for several attempts, which are for different members. It returns the attempt with the cheapest victims, and
 // these. If no attempt has victims, the verdict is the first attempt's, or that of a later attempt if it is more specific. The first two
 // attempts are always searched; later ones until the searched nodes exceed p.among. Nodes with remembered failures cost almost nothing.
-func (p *Preemptor) overChoices(ctx context.Context, attempts []*place.Attempt) (best *place.Attempt, found *solution, result Verdict) {
+func (p *Preemptor) overChoices(
+	ctx context.Context, attempts []*place.Attempt, search searchFunc,
+) (best *place.Attempt, found *solution, result Verdict) {
 	tried := map[*place.Attempt]bool{}
 	began := p.searched.Load()
 	for i, a := range attempts {
@@ -132,12 +141,12 @@ func (p *Preemptor) overChoices(ctx context.Context, attempts []*place.Attempt) 
 			break
 		}
 		tried[a] = true
-		attempt, s, verdict := p.overGangSets(ctx, a)
+		attempt, s, verdict := p.overGangSets(ctx, a, search)
 		if s != nil && (found == nil || s.before(found)) {
 			best, found = attempt, s
 		}
 		if i == 0 || result == NoVictims && verdict == NoHelp ||
-			(result == NoVictims || result == NoHelp) && (verdict == Untried || verdict == LeftOut) {
+			(result == NoVictims || result == NoHelp) && (verdict.Inconclusive() || verdict == LeftOut) {
 			result = verdict
 		}
 	}
@@ -149,7 +158,9 @@ func (p *Preemptor) overChoices(ctx context.Context, attempts []*place.Attempt) 
 
 // overGangSets searches victims for each minimal set of gangs that the group can start with. It returns the attempt with the cheapest
 // victims, and these. If no set has victims, the verdict is LeftOut if any set has that verdict, else the first set's.
-func (p *Preemptor) overGangSets(ctx context.Context, a *place.Attempt) (best *place.Attempt, found *solution, result Verdict) {
+func (p *Preemptor) overGangSets(
+	ctx context.Context, a *place.Attempt, search searchFunc,
+) (best *place.Attempt, found *solution, result Verdict) {
 	fewest, err := a.MinimalAttempts(ctx)
 	if err != nil {
 		return a, nil, NoHelp
@@ -163,7 +174,8 @@ func (p *Preemptor) overGangSets(ctx context.Context, a *place.Attempt) (best *p
 		if verdict == Evicts {
 			var attempt *place.Attempt
 			var s *solution
-			if attempt, s, verdict = p.overMemberSets(ctx, needed(a).ReservationAttempts()); s != nil && (found == nil || s.before(found)) {
+			attempt, s, verdict = p.overMemberSets(ctx, needed(a).ReservationAttempts(), search)
+			if s != nil && (found == nil || s.before(found)) {
 				best, found = attempt, s
 			}
 		}
@@ -178,10 +190,12 @@ func (p *Preemptor) overGangSets(ctx context.Context, a *place.Attempt) (best *p
 }
 
 // overMemberSets returns the first attempt for which victims are found, and these. If there is none, the verdict is the first attempt's.
-func (p *Preemptor) overMemberSets(ctx context.Context, attempts []*place.Attempt) (a *place.Attempt, found *solution, result Verdict) {
+func (p *Preemptor) overMemberSets(
+	ctx context.Context, attempts []*place.Attempt, search searchFunc,
+) (a *place.Attempt, found *solution, result Verdict) {
 	for i, a := range attempts {
 		p.Victims.Depart(ctx, a, p.Clock.Now(), p.uncertain(a))
-		found, verdict := p.searchChanged(ctx, a)
+		found, verdict := search(ctx, a)
 		if found != nil {
 			return a, found, verdict
 		}

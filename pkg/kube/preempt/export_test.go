@@ -60,7 +60,7 @@ func (p *Preemptor) ListCandidates(ctx context.Context, a *place.Attempt) (lines
 
 // Asked returns the victims that Evict would evict, and the nodes of the members.
 func (p *Preemptor) Asked(ctx context.Context, a *place.Attempt) (gone, places []string, verdict Verdict) {
-	_, found, verdict := p.overGangSets(ctx, a)
+	_, found, verdict := p.overGangSets(ctx, a, p.searchChanged)
 	if found == nil {
 		return nil, nil, verdict
 	}
@@ -81,7 +81,7 @@ func (p *Preemptor) Searched() int64 { return p.searched.Load() }
 func (p *Preemptor) AskedAmong(ctx context.Context, nodes int64, some ...*place.Attempt) Verdict {
 	defer func(was int64) { p.among = was }(p.among)
 	p.among = nodes
-	_, _, verdict := p.overChoices(ctx, some)
+	_, _, verdict := p.overChoices(ctx, some, p.searchChanged)
 	return verdict
 }
 

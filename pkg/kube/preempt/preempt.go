@@ -10,6 +10,7 @@
 //	sharedvictims.go  pods that other gangs are to evict, and that this gang needs evicted, too
 //	searchmemory.go   nodes where a search found no victims, and need not be searched again
 //	swap.go           a smaller gang of equal priority that makes way for the replacement of a lost member
+//	forcefit.go       gangs of equal priority that make way for a gang that waited for long
 //	move.go           another domain for a gang that cannot be repaired
 //	explain.go        why a domain was chosen
 //	questions.go      queries of other packages
@@ -77,10 +78,11 @@ const (
 	NoVictims = status.PreemptionNoVictims
 	NoHelp    = status.PreemptionNoHelp
 
-	Surplus = status.PreemptionSurplus
-	LeftOut = status.PreemptionLeftOut
-	Untried = status.PreemptionUntried
-	Ending  = status.PreemptionEnding
+	Surplus  = status.PreemptionSurplus
+	LeftOut  = status.PreemptionLeftOut
+	Untried  = status.PreemptionUntried
+	Repelled = status.PreemptionRepelled
+	Ending   = status.PreemptionEnding
 )
 
 // mostAmongNodes bounds the nodes that one Evict searches after two attempts; changeChecksFactor times as many are checked for changes.

@@ -27,8 +27,12 @@ type victimLimits struct {
 	maxLack quota.Share
 	// onlyOverdue allows only pods of overdue quotas (monitorAllQuotas), whatever their priority.
 	onlyOverdue bool
+	// equal has pods of the preemptor's priority that may be victims as if their priority were lower; nil is none. See forcefit.go.
+	equal map[types.UID]bool
 	// only has the pods that may be victims, whatever their priority and quota; nil is any. See swap.go.
 	only map[types.UID]bool
+	// also has pods that may be evicted with a pod in only, if they are in its bundle, and not without one.
+	also map[types.UID]bool
 }
 
 // search returns a new quota check of victims for a group. Pods that terminate within the given time count as gone. It returns nil without
@@ -43,6 +47,9 @@ func (p *Preemptor) search(group *cache.Group, within time.Duration, limits vict
 	search := p.Quotas.SearchVictims(group, within)
 	if search == nil {
 		return nil
+	}
+	if limits.equal != nil {
+		search.EqualPriority()
 	}
 	search.OwnFirst()
 	if limits.maxLack > 0 {

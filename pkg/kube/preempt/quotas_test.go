@@ -56,6 +56,7 @@ func (l Lacking) Uses(string, *v1.Pod) bool                              { retur
 func (l Lacking) Short() bool                                            { return len(l.Pods) > 0 }
 func (l Lacking) Frees(pod *v1.Pod) bool                                 { return l.Pods[pod.Labels["quota"]]+l.Pods["*"] > 0 }
 func (l Lacking) SameQuota(*v1.Pod) bool                                 { return true }
+func (l Lacking) EqualPriority()                                         {}
 func (l Lacking) OwnFirst() bool                                         { return false }
 func (l Lacking) BelowMin(quota.Share) bool                              { return false }
 func (l Lacking) Shortfall([]*v1.Pod) quota.Share                        { return 0 }

@@ -41,13 +41,9 @@ func (s *solution) before(o *solution) bool { return s.cost.Compare(o.cost) < 0 
 //   - sets that cost a quota as little of its min as possible.
 //   - pods of overdue quotas, within their disruption budgets and whatever their priority.
 func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
-	for _, n := range a.Nodes {
-		if n != nil {
-			p.searched.Add(1)
-		}
-	}
+	p.countSearched(a)
 	found, verdict, c := p.withoutOverdueQuotas(ctx, a)
-	if found != nil || verdict == LeftOut || verdict == Untried || !p.mayRevoke(a.Group) {
+	if found != nil || verdict == LeftOut || verdict.Inconclusive() || !p.mayRevoke(a.Group) {
 		return found, verdict, c
 	}
 	revoked, _, overdue := p.chooseBelow(ctx, a, victimLimits{onlyOverdue: true})
@@ -66,6 +62,15 @@ func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*sol
 	return revoked, Evicts, overdue
 }
 
+// countSearched adds the attempt's nodes to the searched ones.
+func (p *Preemptor) countSearched(a *place.Attempt) {
+	for _, n := range a.Nodes {
+		if n != nil {
+			p.searched.Add(1)
+		}
+	}
+}
+
 // withoutOverdueQuotas returns the cheapest set of victims of lower priority, or that the members' quotas may reclaim. Pods are not victims
 // only because their quota is overdue. If the preemptor may not evict at all, the verdict says so and the candidates are empty.
 func (p *Preemptor) withoutOverdueQuotas(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
@@ -80,7 +85,7 @@ func (p *Preemptor) withoutOverdueQuotas(ctx context.Context, a *place.Attempt) 
 	}
 	found, verdict, c := p.chooseBelow(ctx, a, victimLimits{})
 	for _, limits := range []victimLimits{keepsEveryMin, ignoresMins} {
-		if found == nil && verdict != LeftOut && verdict != Untried && c.search != nil && c.search.BelowMin(limits.maxLack) {
+		if found == nil && verdict != LeftOut && !verdict.Inconclusive() && c.search != nil && c.search.BelowMin(limits.maxLack) {
 			found, verdict, c = p.chooseBelow(ctx, a, limits)
 		}
 	}
@@ -172,12 +177,13 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 	}
 	problem := c.problem(ctx)
 	found := evict.Cheapest(problem)
-	// a candidate that keeps members off other nodes means that not all sets were tried
-	conclusive := found.Conclusive && (!c.blocksOthers || c.search != nil && found.Freeable)
 	c.quotaShort = found.Freeable
 	if found.Plan == nil && found.Placed == nil {
-		if !conclusive {
+		switch {
+		case !found.Conclusive:
 			return nil, Untried
+		case c.blocksOthers && (c.search == nil || !found.Freeable): // the search counts each node without the victims of that node only
+			return nil, Repelled
 		}
 		return nil, c.noHelp()
 	}

@@ -55,8 +55,8 @@ type failedSearch struct {
 type failedDomain struct {
 	digest        uint64
 	hadCandidates bool // there was a candidate or a terminating pod
-	// untried says that the search reached its limit.
-	untried bool
+	// inconclusive is the verdict if an eviction that helps may exist although none was found; otherwise 0.
+	inconclusive Verdict
 }
 
 // nodeState is what a search depends on at one node, as of one generation of the node.
@@ -114,13 +114,16 @@ func (p *Preemptor) searchChanged(ctx context.Context, a *place.Attempt) (*solut
 			return found, verdict
 		}
 	}
-	anyCandidate, untried := false, false
+	anyCandidate, inconclusive := false, Verdict(0)
 	domains := map[string]failedDomain{}
 	for d, digest := range now {
 		if domains[d] = previous[d]; changed[d] {
-			domains[d] = failedDomain{digest, c.anyIn(d), verdict == Untried}
+			domains[d] = failedDomain{digest, c.anyIn(d), 0}
+			if verdict.Inconclusive() {
+				domains[d] = failedDomain{digest, c.anyIn(d), verdict}
+			}
 		}
-		anyCandidate, untried = anyCandidate || domains[d].hadCandidates, untried || domains[d].untried
+		anyCandidate, inconclusive = anyCandidate || domains[d].hadCandidates, max(inconclusive, domains[d].inconclusive)
 	}
 	if c == nil || !c.quotaShort && p.quotaRevision() == revision {
 		p.memory.put(request, domains)
@@ -129,8 +132,8 @@ func (p *Preemptor) searchChanged(ctx context.Context, a *place.Attempt) (*solut
 		p.memory.spare.Store(c.takeNodesForReuse())
 	}
 	switch {
-	case untried:
-		return nil, Untried
+	case inconclusive.Inconclusive():
+		return nil, inconclusive
 	case anyCandidate:
 		return nil, NoHelp
 	}
@@ -199,7 +202,8 @@ func firstOf(a *place.Attempt, d topology.ID) string {
 	return a.Net.Tree.NodeName(first)
 }
 
-// digests returns a digest of all that a search in a domain depends on, by the name of the domain's first node.
+// digests returns a digest of all that a search in a domain depends on, by the name of the domain's first node. A domain with the digest
+// of a failed search is not searched again.
 func (p *Preemptor) digests(a *place.Attempt, check quotaResults) map[string]uint64 {
 	if p.memory.byRequest == nil {
 		p.memory.byRequest, p.memory.seed = map[string]*failedSearch{}, maphash.MakeSeed()

@@ -62,26 +62,90 @@ func (p *Preemptor) findSwap(ctx context.Context, a *place.Attempt, representati
 	return nil
 }
 
-// findEvictable returns the cheapest Evictable victims for the replacements of an incomplete gang, whatever the victims' priority; nil if
-// they do not suffice, or if the gang is Evictable itself.
+// findEvictable returns the cheapest Evictable victims, whatever their priority. They make way for the replacements of an incomplete gang,
+// or for a starving gang whose promised start has come, on the nodes that are held for it. The latter may also evict overdue pods there
+// that have no higher priority, if the argument backfill.overdue says so. A bundle with a victim on such a node is evicted whole, if all
+// its pods may be evicted. It returns nil if such pods do not suffice.
 func (p *Preemptor) findEvictable(ctx context.Context, a *place.Attempt) *solution {
-	if a = needed(a); a == nil || a.Group.Evictable || !p.Incomplete(a.Group) || !a.CapacityKnown() || p.forbidden(a) != Evicts {
+	now := p.Clock.Now()
+	due := a.Group.Starving && len(a.Group.HeldNodes) > 0 && !a.Group.Promise.At.After(now)
+	promised := a.Group.Promise.Exists() || a.Group.Promise.Cause != ""
+	incomplete := p.Incomplete(a.Group)
+	if a = needed(a); a == nil || a.Group.Evictable || !due && !incomplete || !a.CapacityKnown() || p.forbidden(a) != Evicts {
 		return nil
 	}
-	vetoed, _ := p.Victims.Vetoed(p.Clock.Now())
-	evictable := map[types.UID]bool{}
+	held := map[string]bool{}
+	for _, name := range a.Group.HeldNodes {
+		held[name] = true
+	}
+	yields := p.Yielding(a.Group.Key)
+	mayEvict := yields
+	if due && promised && p.Limits().EvictOverdue {
+		priority := p.Cache.Priority(a.Lowest())
+		vetoed, _ := p.Victims.Vetoed(now)
+		mayEvict = func(pod *v1.Pod) bool {
+			if yields(pod) {
+				return true
+			}
+			_, overdue := p.Cache.Overdue(pod, now)
+			return overdue && p.Cache.Priority(pod) <= priority && !convert.Protected(pod) && !vetoed[pod.UID]
+		}
+	}
+	only, also := map[types.UID]bool{}, map[types.UID]bool{}
+	listed := map[gang.Ref]bool{{}: true}
 	for _, n := range a.JoinableNodes() {
+		onHeld := due && held[n.Node().Name]
+		if !onHeld && !incomplete {
+			continue
+		}
 		for _, info := range n.GetPods() {
-			if pod := info.GetPod(); p.Cache.Evictable(pod) && !convert.Protected(pod) && !vetoed[pod.UID] {
-				evictable[pod.UID] = true
+			pod := info.GetPod()
+			if onHeld && mayEvict(pod) || incomplete && yields(pod) {
+				only[pod.UID] = true
+				p.addGroup(also, listed, source.GangOf(pod), mayEvict)
 			}
 		}
 	}
-	if len(evictable) == 0 {
+	if len(only) == 0 {
 		return nil
 	}
-	found, _, _ := p.choose(ctx, a, victimLimits{only: evictable})
+	found, _, _ := p.choose(ctx, a, victimLimits{only: only, also: also})
 	return found
+}
+
+// addGroup adds the running members of a gang's group that may be evicted, unless the gang is listed already. It lists all gangs of the
+// group.
+func (p *Preemptor) addGroup(pods map[types.UID]bool, listed map[gang.Ref]bool, ref gang.Ref, mayEvict func(*v1.Pod) bool) {
+	if listed[ref] {
+		return
+	}
+	for _, one := range p.Cache.Together(ref) {
+		listed[one] = true
+		members, _ := p.Cache.Placed(one)
+		for _, pod := range members {
+			if mayEvict(pod) {
+				pods[pod.UID] = true
+			}
+		}
+	}
+}
+
+// Yielding returns a function that says whether a pod may be evicted for a gang group because it is Evictable: Cache.Yields, except for
+// pods whose eviction the API server has rejected.
+func (p *Preemptor) Yielding(to gang.Ref) func(*v1.Pod) bool {
+	vetoed, _ := p.Victims.Vetoed(p.Clock.Now())
+	known := map[gang.Ref]bool{}
+	return func(pod *v1.Pod) bool {
+		ref := source.GangOf(pod)
+		yields, ok := known[ref]
+		if !ok {
+			yields = p.Cache.Yields(pod, to)
+			if !ref.IsZero() {
+				known[ref] = yields
+			}
+		}
+		return yields && !vetoed[pod.UID]
+	}
 }
 
 // reserveSwap reserves the nodes for the successors of a swap's victims. It returns false if that is not possible. Then, as after every

@@ -181,8 +181,8 @@ func TestTake(t *testing.T) {
 	is := config.Args{DefaultMatchPolicy: "only-waiting", SkipCheckScheduleCycle: true}
 	now, changed, stay := was.Take(is)
 	require.Equal(t,
-		"[enablePreemption defaultTimeout preemptionTimeout maxGrace starvationTimeout repairTimeout repairSwap repairPolicy "+
-			"defaultMatchPolicy skipCheckScheduleCycle]",
+		"[enablePreemption defaultTimeout preemptionTimeout maxGrace backfill repairTimeout repairSwap repairPolicy "+
+			"defaultMatchPolicy maintenanceLead skipCheckScheduleCycle]",
 		fmt.Sprint(changed))
 	require.Equal(t, "[awareNetworkTopology controllerWorkers]", fmt.Sprint(stay))
 	is.AwareNetworkTopology, is.ControllerWorkers = was.AwareNetworkTopology, was.ControllerWorkers

@@ -574,7 +574,11 @@ func (a *api) setRunning(pod *v1.Pod, now time.Time) {
 	if pod.Status.StartTime == nil {
 		pod.Status.StartTime = &metav1.Time{Time: now.Add(time.Duration(a.order[pod.UID]))}
 	}
-	podutil.UpdatePodCondition(&pod.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
+	scheduled := &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue}
+	if podutil.UpdatePodCondition(&pod.Status, scheduled) { // at the real time
+		_, scheduled = podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
+		scheduled.LastTransitionTime = *pod.Status.StartTime
+	}
 }
 
 // delete deletes an object. With victimsStay, a pod with a node gets a deletion timestamp instead.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	systemclasses "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
@@ -201,12 +202,12 @@ func (c *cluster) terminate(old, obj runtime.Object) runtime.Object {
 }
 
 // initialize sets the fields of a new object that kubelets and controllers would set. Unless keepStatus is set, it removes the status
-// of gangs and of waiting pods, which the scheduler writes again.
+// of gangs and of waiting pods, which the scheduler writes again. It keeps promised starts, which the scheduler reads.
 func (c *cluster) initialize(o runtime.Object) {
 	switch o := o.(type) {
 	case *unstructured.Unstructured:
 		if !statusIsInput(o) && !c.keepStatus {
-			delete(o.Object, "status")
+			keepPromise(o)
 		}
 	case *v1.Node:
 		register(o)
@@ -224,6 +225,19 @@ func (c *cluster) initialize(o runtime.Object) {
 			return
 		}
 		o.Status.Conditions = slices.DeleteFunc(o.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled })
+	}
+}
+
+// keepPromise removes the status of a gang's object, except the condition StartPromised.
+func keepPromise(o *unstructured.Unstructured) {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	delete(o.Object, "status")
+	promise := slices.DeleteFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] != scheduling.ConditionStartPromised
+	})
+	if len(promise) > 0 {
+		_ = unstructured.SetNestedSlice(o.Object, promise, "status", "conditions")
 	}
 }
 

@@ -316,6 +316,25 @@ func (w *world) judgeFits(group []string) error {
 	return nil
 }
 
+// evictsIncomplete reports whether quotas evict a gang with missing members. The search respects the capacity that is held for these, although
+// the hold ends with the gang (docs/known-issues.md, world 855234).
+func (w *world) evictsIncomplete(gone []*v1.Pod) bool {
+	return w.hasQuotas() && slices.ContainsFunc(gone, func(p *v1.Pod) bool {
+		name := w.members[p.Name]
+		if w.gangs[name] == nil {
+			return false
+		}
+		_, bound := w.membersOf(name)
+		evicted := 0
+		for _, other := range gone {
+			if w.members[other.Name] == name && !slices.Contains(bound, other) {
+				evicted++
+			}
+		}
+		return len(bound)+evicted < w.gangs[name].min
+	})
+}
+
 func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 	slices.SortFunc(gone, func(a, b *v1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	w.counts[gangEvictions]++
@@ -382,7 +401,7 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		}
 		left = left.minus(w.reserved(v.Spec.NodeName, group, lowest))
 		planned := slices.DeleteFunc(slices.Clone(members), func(m *v1.Pod) bool { return places[convert.PodKey(m)] == "" })
-		if w.givesRight(group, planned, v, gone) || w.forOne(group, planned, v, gone) {
+		if w.givesRight(group, planned, v, gone) || w.forOne(group, planned, v, gone) || w.evictsIncomplete(gone) {
 			continue
 		}
 		if !late && !w.anyUntold() && !left.less(needs(v)) { // the nomination of a pod may not have been written

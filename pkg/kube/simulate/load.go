@@ -41,9 +41,14 @@ type Set struct {
 	podNotes []string  // notes about workloads with fewer pods than expected
 	mutable  bool      // the simulation may change the objects
 
-	configuration []byte // from a dump
-	specs         *specs // shared specs of the pods
+	pause         time.Duration // see Pause
+	configuration []byte        // from a dump
+	specs         *specs        // shared specs of the pods
 }
+
+// Pause returns a set without objects. If it is applied later, time passes, and Kubernetes ends the pods whose activeDeadlineSeconds are
+// over.
+func Pause(d time.Duration) *Set { return &Set{pause: d} }
 
 // GiveObjects allows the simulation that begins with the set to use its objects without a copy. The caller must not use the set any more.
 func (s *Set) GiveObjects() { s.mutable = true }

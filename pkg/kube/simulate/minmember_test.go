@@ -52,12 +52,18 @@ func (w *world) noteReached() {
 }
 
 // forgetReached drops state that no object reports any more: the last member with a node is gone, or all have
-// finished and new members exist.
+// finished and new members exist. A gang of which all running members were evicted starts as a whole, whichever members had finished
+// (world 865446).
 func (w *world) forgetReached() {
 	for name := range w.reached {
 		pending, bound := w.membersOf(name)
-		if len(bound) == 0 && (len(pending) > 0 || len(w.doneOf(name)) == 0) {
+		if len(bound) == 0 && (len(pending) > 0 || len(w.doneOf(name)) == 0 || w.evictedWhole[name]) {
 			delete(w.reached, name)
+		}
+	}
+	for name := range w.evictedWhole {
+		if _, bound := w.membersOf(name); len(bound) == 0 || len(w.stay([]string{name})) > 0 {
+			delete(w.evictedWhole, name)
 		}
 	}
 }
@@ -170,6 +176,9 @@ func (w *world) judgeLeaving() error {
 				}
 			}
 			members += left
+			if stay == 0 && left > 0 {
+				w.evictedWhole[name] = true
+			}
 			if g := w.gangs[name]; g != nil && stay < g.min && stay+left >= g.min {
 				broken = name
 			}

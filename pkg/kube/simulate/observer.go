@@ -29,6 +29,9 @@ type observer struct {
 	measured     bool   // the fields above have been set once
 }
 
+// spins is how often the simulation looks for the end of some work before it sleeps between two looks.
+const spins = 20
+
 // wait returns when no goroutine has work, or when ctx ends.
 func (o *observer) wait(ctx context.Context) error {
 	return o.until(ctx, func() bool { return !o.busy() && o.quiet() })
@@ -74,20 +77,29 @@ func (o *observer) waitCheaply(ctx context.Context) error {
 	})
 }
 
-// until calls done with growing pauses until it returns true, or ctx ends.
+// until calls done with growing pauses until it returns true, or ctx ends. The first pauses only let other goroutines run: a sleep takes
+// much longer than the usual work.
 func (o *observer) until(ctx context.Context, done func() bool) error {
 	pause := 20 * time.Microsecond
-	for {
-		for range 8 {
-			runtime.Gosched()
-		}
+	for tries := 0; ; tries++ {
+		letOthersRun()
 		if done() {
 			return ctx.Err()
+		}
+		if tries < spins {
+			continue
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
 		pause = min(2*pause, 2*time.Millisecond)
+	}
+}
+
+// letOthersRun lets each runnable goroutine run, some of them several times.
+func letOthersRun() {
+	for range 8 {
+		runtime.Gosched()
 	}
 }
 

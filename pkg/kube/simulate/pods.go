@@ -11,7 +11,7 @@ import (
 
 var podKind = v1.SchemeGroupVersion.WithKind("Pod")
 
-// trimPod removes from a pod the fields that a dump omits, and the volume with the service account token. A scheduler reads neither,
+// trimPod removes from a pod the fields that a dump omits, and the volume with the service account token. A scheduler does not read these,
 // and in a large cluster they take most of the memory.
 func trimPod(pod *v1.Pod) {
 	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Projected != nil && isToken(v.Name) })

@@ -336,7 +336,7 @@ func (w *world) quotaBook(group []string, alone *v1.Pod) *quota.Book {
 		}
 		b.Set(is)
 		if is.State == quota.Waiting {
-			b.SetPassed(is.Gang, !own)
+			b.SetPassedOver(is.Gang, !own)
 		}
 	}
 	b.Total(scheduling.RootQuota, total)
@@ -381,14 +381,10 @@ func (w *world) admitsBeside(starters []*v1.Pod, group []string, alone *v1.Pod, 
 	if len(all) == 0 {
 		return true
 	}
-	for _, p := range all {
-		if _, c := podutil.GetPodCondition(&p.Status, v1.PodScheduled); c != nil && strings.Contains(c.Message, "quota claimed by") {
-			return false // for a gang that starves, the pods in its way
-		}
-	}
 	b := w.quotaBook(group, alone)
+	w.holdStarving(b)
 	for _, p := range starters {
-		b.SetPassed(w.admittedWith(p), false)
+		b.SetPassedOver(w.admittedWith(p), false)
 	}
 	admitted := func() bool {
 		v := b.View()
@@ -403,6 +399,24 @@ func (w *world) admitsBeside(starters []*v1.Pod, group []string, alone *v1.Pod, 
 	}
 	w.fewest(b)
 	return admitted()
+}
+
+// holdStarving holds capacity for the group whose message says that it starves. Messages of groups in its way may be older than the hold:
+// such a group is tried again only when quotas would admit it (world 901251).
+func (w *world) holdStarving(b *quota.Book) {
+	for _, group := range w.groups() {
+		var all []*v1.Pod
+		for _, name := range group {
+			pending, _ := w.membersOf(name)
+			all = append(all, pending...)
+		}
+		for _, p := range all {
+			_, c := podutil.GetPodCondition(&p.Status, v1.PodScheduled)
+			if c != nil && strings.Contains(c.Message, "is held for it") && w.s.shared.Cache.Starves(w.s.shared.Cache.GroupKey(p)) {
+				b.Hold(w.quotaAsk(all), strings.Contains(c.Message, ", runtime: "))
+			}
+		}
+	}
 }
 
 // fewest reduces the requests of gangs with optional waiting members to the minimum. Scheduler and judge may
@@ -496,10 +510,13 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 		}
 	}
 	err := w.judgeRightBy(b, group, alone, victim, lowest)
-	for _, gone := range [][]string{leave, slices.Concat(leave, late), slices.Concat(leave, own)} {
-		if err != nil && len(gone) > 0 && w.judgeRightBy(b.Without(gone...), group, alone, victim, lowest) == nil {
-			return nil
+	for range 2 {
+		for _, gone := range [][]string{nil, leave, slices.Concat(leave, late), slices.Concat(leave, own)} {
+			if err != nil && w.judgeRightBy(b.Without(gone...), group, alone, victim, lowest) == nil {
+				return nil
+			}
 		}
+		w.fewest(b) // the members beyond minMember may exceed a max (world 865139)
 	}
 	if w.anyUntold() { // that pod may have victims, which count as terminating from the moment when they are chosen
 		return nil
@@ -571,10 +588,11 @@ func takesBack(shares, use *quota.Book, theirs, mine string, asks quota.List) bo
 }
 
 // backWith gives the waiting members of a victim's group their reservations back if their bindings were lost:
-// they were being bound, and were requeued when the group was evicted. The group borrowed as a whole.
+// they were being bound, and were requeued when the group was evicted. The group borrowed as a whole, also if enough members for
+// minMember are bound now (world 913262).
 func (w *world) backWith(b *quota.Book, victim *v1.Pod) {
 	group := w.groupOf(w.members[victim.Name])
-	if w.members[victim.Name] == "" || !w.halfway[groupKey(group)] {
+	if key := groupKey(group); w.members[victim.Name] == "" || !w.halfway[key] && !w.uneven[key] {
 		return
 	}
 	for _, name := range group {

@@ -209,6 +209,9 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{812759, "", "an eviction is repeated after another member has left: now the whole gang must be evicted, and no member is instead"},
 		{813066, "", "a gang evicts again while a pod terminates that was evicted with its gang, on a node that no member waits for (the judge's)"},
 		{818040, "", "the domain in the message of a repair depends on map order"},
+		{832412, "", "a quota limits which members may start, and an optional gang in multiples is not retried when capacity is free"},
+		{855000, "", "a group that has what it needs evicts for a further multiple of members"},
+		{865381, "", "a choice of more members than minMember, in multiples, is reserved again and again"},
 		{797534, "", "a gang that its members declare is gone a moment before its last member is reported as finished: its group waits for it"},
 		{783213, "", "minMember is raised, and the reservation of a gang with policy only-waiting is kept although it cannot start"},
 		{788087, "", "a pod without a gang is nominated no more, and the member beyond minMember that respected it is not tried again"},
@@ -216,6 +219,8 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{757700, "", "the same, of a group that needs one of its gangs (the judge's)"},
 		{701744, "", "a victim of the own quota gives the right, while planned members of another gang count in that quota (the judge's)"},
 		{77011, "all", "a gang of which quotas admit only a choice that fits nowhere is not tried again when quotas serve the others no longer"},
+		{913262, "", "a gang that was evicted while a member's binding was retried borrowed as a whole (the judge's)"},
+		{901251, "", "capacity is held for a starving gang, and a gang in its way shows the refusal from before the hold (the judge's)"},
 	} {
 		with := *simWith
 		*simWith = seed.with

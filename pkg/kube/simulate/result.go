@@ -40,6 +40,8 @@ type Result struct {
 	Warnings []Event `json:"warnings,omitempty"`
 	// Events are all events, sorted by object, reason and message.
 	Events []Event `json:"-"`
+	// Time is the simulated time.
+	Time time.Time `json:"-"`
 	// Summary counts pods and gangs.
 	Summary Summary `json:"-"`
 	// Topology is the condition Ready of the ClusterNetworkTopology; nil if it has none.
@@ -103,15 +105,56 @@ type Gang struct {
 	Min    int    `json:"min"`
 	Domain string `json:"domain"`
 	// Position is the gang's position in the queue, as in the status of a PodGroup.
-	Position int32  `json:"position,omitempty"`
-	Message  string `json:"message"`
-	Unknown  string `json:"unknown,omitempty"` // see Pod.Unknown
+	Position int32 `json:"position,omitempty"`
+	// Start is the promised start of the gang; nil if none is or was promised.
+	Start   *Start `json:"start,omitempty"`
+	Message string `json:"message"`
+	Unknown string `json:"unknown,omitempty"` // see Pod.Unknown
 	// Repair is the repair of an incomplete gang; nil for other gangs.
 	Repair *Repair `json:"repair,omitempty"`
 	// Eviction explains the gang's last eviction; nil if the gang evicted no pod.
 	Eviction *status.Explanation `json:"eviction,omitempty"`
 	// Status is the status of the PodGroup, if there is one.
 	Status *scheduling.PodGroupStatus `json:"-"`
+}
+
+// Start is when a waiting gang starts, as far as that is known.
+type Start struct {
+	Kind   StartKind `json:"kind"`
+	Time   time.Time `json:"time,omitzero"`
+	Domain string    `json:"domain,omitempty"` // "" is the whole cluster, or unknown
+	Why    string    `json:"why,omitempty"`    // a sentence
+}
+
+// StartKind says how sure a start is.
+type StartKind string
+
+// The kinds of starts.
+const (
+	Promised     StartKind = "promised" // the scheduler holds capacity for the gang until then
+	Forecast     StartKind = "forecast" // computed for an answer, and not kept
+	UnknownStart StartKind = "unknown"
+)
+
+// ForecastOf returns a forecast.
+func ForecastOf(at time.Time, domain, why string) *Start {
+	return &Start{Kind: Forecast, Time: startTime(at), Domain: domain, Why: why}
+}
+
+// startTime returns a time as Start has it: UTC, in whole seconds.
+func startTime(at time.Time) time.Time { return at.UTC().Truncate(time.Second) }
+
+// StartOf returns the start that p promises; nil if none is or was promised.
+func StartOf(p gang.Promise) *Start {
+	switch {
+	case p.Exists() && p.Cause == "":
+		return &Start{Promised, startTime(p.At), p.Domain, "By then the pods there end as they declare."}
+	case p.Exists():
+		return &Start{Promised, startTime(p.At), p.Domain, "The earlier promise was not kept: " + p.Cause + "."}
+	case p.Cause != "":
+		return &Start{Kind: UnknownStart, Why: "The promise was not kept: " + p.Cause + "."}
+	}
+	return nil
 }
 
 // Repair is the condition Repairing of a gang. Message does not say until when capacity is held.
@@ -132,7 +175,7 @@ func RepairOf(r cache.Report) *Repair {
 
 // result returns the current state of the cluster.
 func (s *simulation) result() *Result {
-	r := &Result{Pods: []Pod{}, Gangs: []Gang{}, Evicted: []string{}}
+	r := &Result{Pods: []Pod{}, Gangs: []Gang{}, Evicted: []string{}, Time: s.clock.Now()}
 	r.Changes = s.changed
 	evicted := s.cluster.evictedPods()
 	all, _ := s.cluster.list(pods, "", nil)
@@ -234,7 +277,7 @@ func (s *simulation) pendingReason(pod *v1.Pod) string {
 		for i, g := range pod.Spec.SchedulingGates {
 			names[i] = g.Name
 		}
-		return "waits for scheduling gates: " + strings.Join(names, ", ")
+		return "this pod waits until its scheduling gates are removed: " + strings.Join(names, ", ")
 	}
 	ref := source.GangOf(pod)
 	if ref.IsZero() {
@@ -292,6 +335,6 @@ func (s *simulation) gangResult(ref gang.Ref, report cache.Report, position int3
 	if g.State, g.Unknown = s.StateOf(ref, report); g.Unknown != "" {
 		g.Message = unknown(g.Unknown)
 	}
-	g.Repair = RepairOf(report)
+	g.Repair, g.Start = RepairOf(report), StartOf(report.Promise)
 	return g
 }

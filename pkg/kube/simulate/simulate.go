@@ -57,6 +57,8 @@ type Options struct {
 	// Live says that the objects are a cluster's, at the first set's moment or else at the creation of its youngest object. The
 	// scheduler starts as after a restart: it reads the status of objects. With VictimsStay, terminating pods still exist.
 	Live bool
+	// At moves the simulated time before the scheduler tries any pod. The zero value does not.
+	At Moment
 	// Changes are made to the first set before the scheduler tries any pod.
 	Changes []Change
 	// Tried and Unread are options of plugin.Options, and Plugins is one of family.Options.
@@ -72,7 +74,8 @@ type Options struct {
 
 // Run simulates a cluster with the objects of first until it has settled. Then it applies each later set and lets the cluster settle
 // again. Held pods are created when the cluster has settled, too. If ctx ends before, the error is an *UnsettledError. For objects
-// or configurations that an API server or the scheduler would reject, it is an *InputError or a *ConfigError.
+// or configurations that an API server or the scheduler would reject, it is an *InputError or a *ConfigError. For Options.At in the past
+// it is a *MomentError.
 //
 // One process can run one simulation at a time, and must do nothing else during that time.
 func Run(ctx context.Context, o Options, first *Set, later ...*Set) (*Result, error) {
@@ -92,7 +95,12 @@ func Run(ctx context.Context, o Options, first *Set, later ...*Set) (*Result, er
 			return w.result(), nil
 		}
 		w.cluster.warnings(w.recorder.sorted())
-		if err := w.Apply(ctx, later[0]); err != nil {
+		if later[0].pause > 0 {
+			err = w.pause(ctx, later[0].pause)
+		} else {
+			err = w.Apply(ctx, later[0])
+		}
+		if err != nil {
 			return nil, err
 		}
 		later = later[1:]
@@ -370,7 +378,11 @@ func (s *simulation) busy() bool {
 // at a time, so that their order is not random. Writes during a turn reach the scheduler only after it: the queue treats a pod that is
 // being tried differently from a requeued pod. If s.early returns true, waitQuiet returns without releasing them.
 func (s *simulation) waitQuiet(ctx context.Context) error {
-	for tries := 0; s.turnsAsked.Load() == s.turnsGiven; tries++ {
+	for tries := -spins; s.turnsAsked.Load() == s.turnsGiven; tries++ {
+		if tries < 0 {
+			letOthersRun()
+			continue
+		}
 		if err := sleep(ctx, 20*time.Microsecond); err != nil {
 			return err
 		}

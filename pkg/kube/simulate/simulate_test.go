@@ -57,7 +57,7 @@ func TestPlainPods(t *testing.T) {
 			pod("d", ", schedulerName: other")+pod("e", ", schedulingGates: [{name: g}]")+pod("f", ", nodeSelector: {no: where}"))
 	require.Equal(t, []string{"a Bound m2", "b Bound m10", "c Bound m1", "d Pending", "e Pending", "f Pending"}, pods)
 	require.Equal(t, `no profile serves schedulerName "other" (served: koord-scheduler, muster-scheduler)`, r.Pods[3].Message)
-	require.Equal(t, "waits for scheduling gates: g", r.Pods[4].Message)
+	require.Equal(t, "this pod waits until its scheduling gates are removed: g", r.Pods[4].Message)
 	require.Contains(t, r.Pods[5].Message, "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector")
 	require.True(t, r.Pods[2].Ran)
 	require.False(t, r.Pods[0].Ran)
@@ -227,7 +227,7 @@ func TestWarnings(t *testing.T) {
 		told = append(told, e.Object+" "+e.Reason)
 	}
 	require.Equal(t, []string{"Pod default/g-0 InvalidTopologyIndex", "PodGroup default/g InvalidAnnotation"}, told)
-	waits := "1 of 3 members exist; the gang starts after the creation of 2 more pods, or with minMember 1"
+	waits := "1 of 3 members exist; the gang can start after the creation of 2 more pods, or with minMember 1"
 	require.Equal(t, waits, r.Gangs[0].Status.Conditions[0].Message)
 	require.Contains(t, r.Events, Event{Object: "PodGroup default/g", Type: "Warning", Reason: "Waiting", Message: waits, Times: 1})
 }

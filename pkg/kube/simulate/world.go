@@ -23,6 +23,7 @@ import (
 type World struct {
 	*simulation
 	cancel func()
+	ended  []string
 }
 
 // Open returns a world with the objects of set. The scheduler has not tried any pod yet. The errors are Run's. One process can have
@@ -34,9 +35,12 @@ func Open(ctx context.Context, o Options, set *Set) (*World, error) {
 		cancel()
 		return nil, err
 	}
-	w := &World{s, cancel}
+	w := &World{simulation: s, cancel: cancel}
 	if err = s.waitReady(ctx); err == nil {
 		err = s.addPods(ctx, pods)
+	}
+	if err == nil && o.At != (Moment{}) {
+		err = w.moveTo(ctx, o.At)
 	}
 	if err != nil {
 		w.Close()

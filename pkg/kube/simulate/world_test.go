@@ -65,31 +65,32 @@ type world struct {
 	held    map[types.UID]hold   // pods that wait at Permit
 	change  int                  // events so far
 
-	wire        wire
-	lost        map[types.UID]lostBinding // members whose binding was lost, since the last change
-	unasked     map[types.UID]int         // victims whose eviction was lost, since then
-	postponed   map[types.UID]bool        // victims whose eviction was ever lost
-	since       map[types.UID]time.Time   // for members whose binding was lost: the latest start of their group's wait
-	patient     map[string]time.Time      // when the first binding of a group with reservations was lost
-	delayed     map[string]string         // the reservations of groups whose victims are evicted late, since a request was lost
-	untold      map[types.UID]bool        // pods with a lost status write
-	anew        map[string]int            // groups that were planned again since their nodes are taken, by the event
-	loose       bool                      // the binding of a pod without a gang was lost, since then
-	looseAt     map[string]time.Time      // when such a binding to a node was lost
-	retried     map[types.UID]bool        // members whose binding was lost once
-	comesLate   map[types.UID]bool        // pods without a gang whose binding was lost, and that were not bound since
-	halfway     map[string]bool           // groups that may be bound in part: bindings were lost
-	uneven      map[string]bool           // groups of which bindings were lost since the first of them was bound
-	theirs      map[string]string         // gang of another scheduler, by pod
-	foreignSeen bool
-	specs       map[string]*podSpec // of members, by name
-	late        map[string]bool     // replacements of members
-	replaced    int
-	chosen      string             // gang
-	reached     map[string]bool    // gangs that have started, as objects say
-	unwritten   map[string]bool    // replacements that no PodGroup reports
-	gone        map[types.UID]bool // evicted pods that the judge has seen
-	halves      map[types.UID]bool // the remaining members of partly evicted gangs
+	wire         wire
+	lost         map[types.UID]lostBinding // members whose binding was lost, since the last change
+	unasked      map[types.UID]int         // victims whose eviction was lost, since then
+	postponed    map[types.UID]bool        // victims whose eviction was ever lost
+	since        map[types.UID]time.Time   // for members whose binding was lost: the latest start of their group's wait
+	patient      map[string]time.Time      // when the first binding of a group with reservations was lost
+	delayed      map[string]string         // the reservations of groups whose victims are evicted late, since a request was lost
+	untold       map[types.UID]bool        // pods with a lost status write
+	anew         map[string]int            // groups that were planned again since their nodes are taken, by the event
+	loose        bool                      // the binding of a pod without a gang was lost, since then
+	looseAt      map[string]time.Time      // when such a binding to a node was lost
+	retried      map[types.UID]bool        // members whose binding was lost once
+	comesLate    map[types.UID]bool        // pods without a gang whose binding was lost, and that were not bound since
+	halfway      map[string]bool           // groups that may be bound in part: bindings were lost
+	uneven       map[string]bool           // groups of which bindings were lost since the first of them was bound
+	theirs       map[string]string         // gang of another scheduler, by pod
+	foreignSeen  bool
+	specs        map[string]*podSpec // of members, by name
+	late         map[string]bool     // replacements of members
+	replaced     int
+	chosen       string             // gang
+	reached      map[string]bool    // gangs that have started, as objects say
+	evictedWhole map[string]bool    // gangs of which all running members were evicted, and still terminate
+	unwritten    map[string]bool    // replacements that no PodGroup reports
+	gone         map[types.UID]bool // evicted pods that the judge has seen
+	halves       map[types.UID]bool // the remaining members of partly evicted gangs
 
 	quotas         map[string]*quotaSpec // by what they are called in the tree
 	admittedBefore map[string]bool       // pods that had a node when quotas, or their use, changed otherwise
@@ -127,7 +128,7 @@ func play(ctx context.Context, h history) (w *world, err error) {
 		untold: map[types.UID]bool{}, delayed: map[string]string{}, since: map[types.UID]time.Time{}, patient: map[string]time.Time{},
 		halfway: map[string]bool{}, uneven: map[string]bool{}, comesLate: map[types.UID]bool{}, retried: map[types.UID]bool{},
 		theirs: map[string]string{},
-		specs:  map[string]*podSpec{}, late: map[string]bool{}, reached: map[string]bool{}, unwritten: map[string]bool{},
+		specs:  map[string]*podSpec{}, late: map[string]bool{}, reached: map[string]bool{}, evictedWhole: map[string]bool{}, unwritten: map[string]bool{},
 		gone: map[types.UID]bool{}, looseAt: map[string]time.Time{},
 		halves: map[types.UID]bool{},
 	}

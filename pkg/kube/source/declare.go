@@ -27,7 +27,7 @@ var (
 	sharedKeys = []string{
 		scheduling.AnnotationTopologySpec, scheduling.AnnotationGroups, scheduling.AnnotationMode,
 		scheduling.AnnotationMatchPolicy, scheduling.AnnotationWaitingTime, scheduling.AnnotationRepair,
-		scheduling.AnnotationBackfill,
+		scheduling.AnnotationBackfill, scheduling.AnnotationMaxRuntime,
 	}
 	memberKeys = []string{scheduling.AnnotationMinAvailable, scheduling.AnnotationTotalNumber}
 	allKeys    = slices.Concat(sharedKeys, memberKeys)
@@ -215,10 +215,10 @@ func (d *Declaration) withFamily(g Gang, family func(Gang) More) More {
 // unknownOwner returns the message that owner key of a gang is unknown. If none of its kind is known, expected is false.
 func unknownOwner(key OwnerKey, expected bool) string {
 	if expected {
-		return fmt.Sprintf("%s, which the gang names, was not found", key)
+		return fmt.Sprintf("%s, to which the gang belongs, was not found: the gang waits until it exists", key)
 	}
 	return fmt.Sprintf(
-		"%s, which the gang names, was not found, and Muster has read no object of this kind: "+
+		"%s, to which the gang belongs, was not found, and Muster has read no object of this kind: "+
 			"check that the API is served and Muster may read it (manifests/rbac/sources)", key)
 }
 
@@ -230,6 +230,7 @@ func (d *Declaration) fromPods(g Gang) bool {
 	}
 	d.DeclaringPod, d.Created = convert.PodKey(pod), pod.CreationTimestamp.Time
 	d.addOrigin("pod "+d.DeclaringPod, func(key string) (string, bool) { return podValue(pod, key) })
+	d.origins[len(d.origins)-1].pod = true
 	n, err := minAvailableOf(pod)
 	d.setProblem(err)
 	d.noMinAvailable = err != nil
@@ -415,9 +416,25 @@ func (d *Declaration) read(defaults Defaults) {
 		d.noteDefault(err)
 		d.Evictable = err == nil
 	}
+	d.readMaxRuntime()
 	d.readGather(defaults)
 	d.readSubGroups(defaults)
 	d.readBranches(defaults)
+}
+
+// readMaxRuntime sets d.MaxRuntime to the shortest run time that an object of the gang declares. The value of a member counts for that
+// member only: here it is checked, if it is the first one.
+func (d *Declaration) readMaxRuntime() {
+	for _, s := range d.origins {
+		value, ok := s.lookup(scheduling.AnnotationMaxRuntime)
+		if !ok || s.pod && value != d.Values[scheduling.AnnotationMaxRuntime] {
+			continue
+		}
+		runtime, err := scheduling.ParseMaxRuntime(value)
+		if d.noteDefault(err); err == nil && !s.pod && (d.MaxRuntime == 0 || runtime < d.MaxRuntime) {
+			d.MaxRuntime = runtime
+		}
+	}
 }
 
 // readGather parses the first of the origins' topology constraints into d.Gather, and notes the others that differ from it.
@@ -462,7 +479,7 @@ func (d *Declaration) readGather(defaults Defaults) {
 
 // Same says whether d and e have the same effect on scheduling: notes and origins may differ. nil equals no declaration.
 func (d *Declaration) Same(e *Declaration) bool {
-	if d == nil || e == nil || d.Moves != e.Moves || d.Evictable != e.Evictable ||
+	if d == nil || e == nil || d.Moves != e.Moves || d.Evictable != e.Evictable || d.MaxRuntime != e.MaxRuntime ||
 		!SameGather(d.Gather, e.Gather) || !slices.Equal(d.Group, e.Group) ||
 		!reflect.DeepEqual(d.SubGroups, e.SubGroups) || !maps.Equal(d.Tasks, e.Tasks) || !reflect.DeepEqual(d.Branches, e.Branches) {
 		return false
@@ -543,7 +560,14 @@ func (d *Declaration) contradictingKeys(g Gang, pod *v1.Pod) (out []string) {
 			name = d.origins[i].name
 		}
 		v, found := podValue(pod, key)
-		if counts := d.Values[key]; found && v != counts {
+		counts := d.Values[key]
+		if key == scheduling.AnnotationMaxRuntime { // each member's own counts
+			if _, err := scheduling.ParseMaxRuntime(v); found && v != counts && err != nil {
+				out = append(out, err.Error()+"; it has no effect")
+			}
+			continue
+		}
+		if found && v != counts {
 			out = append(out, fmt.Sprintf("%s: %q has no effect: %s says %q, which is used; write the same on all members", key, v, name, counts))
 		}
 	}

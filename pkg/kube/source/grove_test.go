@@ -193,7 +193,8 @@ func TestPodGangRules(t *testing.T) {
 	require.Equal(t, "PodGang default/demo-0 field spec.topologyConstraint", d.ConstraintOrigin)
 	d = groveDeclared(t, podGang(t, prefers("nfs-hostpath")+", "+two), "a")
 	require.False(t, d.Problem.Exists(), "S004-08")
-	require.Contains(t, d.Notes[0].Message, `spec.topologyConstraint.packConstraint.preferred: "nfs-hostpath" is no label key of a layer`)
+	require.Contains(t, d.Notes[0].Message,
+		`spec.topologyConstraint.packConstraint.preferred has no effect: "nfs-hostpath" is no label key of a layer`)
 	require.True(t, d.Notes[0].Warns())
 	d = groveDeclared(t, podGang(t, inRack+", "+two, scheduling.AnnotationTopologySpec,
 		`{"gatherStrategy":[{"layer":"blockLayer","strategy":"MustGather"}]}`), "a")

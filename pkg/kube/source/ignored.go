@@ -10,6 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
+	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
 // Keys without effect are reported, since the user meant something by them.
@@ -36,10 +37,13 @@ const (
 var (
 	// ignoredKeys have no effect on a gang by themselves.
 	ignoredKeys = []string{AnnotationKueueSliceSize, annotationKueueTogether}
-	// gangKeys are all annotations that describe a gang, and have no effect on a pod without one.
+	// gangKeys are all annotations that describe a gang, and have no effect on a pod without one. Pods without a gang have a backfill policy
+	// and a run time, too.
 	gangKeys = slices.DeleteFunc(
 		slices.Concat(allKeys, constraintKeys[1:], ignoredKeys, []string{annotationKueueTotal}),
-		func(key string) bool { return key == scheduling.AnnotationBackfill },
+		func(key string) bool {
+			return key == scheduling.AnnotationBackfill || key == scheduling.AnnotationMaxRuntime
+		},
 	)
 )
 
@@ -72,11 +76,14 @@ func KeysWithoutGang(pod *v1.Pod) string {
 		strings.Join(keys, ", "), scheduling.LabelPodGroup, scheduling.AnnotationGangName, v1JobName)
 }
 
-// JobOf returns the Job of a pod that names no gang: the Job may have annotations without effect.
+// JobOf returns the Job of a pod: the Job may have annotations without effect, or declare the pod's run time.
 func JobOf(pod *v1.Pod) (OwnerKey, bool) {
 	name := pod.Labels[v1JobName]
 	return OwnerKey{jobs.Kind, pod.Namespace, name}, name != ""
 }
+
+// Made returns whether o, which is the Job that JobOf names, made a pod: it is not another Job of the same name.
+func (o *Owned) Made(pod *v1.Pod) bool { return o.Owns(gang.Ref{UID: pod.Labels[v1JobUID]}) }
 
 // JobsOf returns the Jobs of the members of g; nil if g's source reads the gang's size from an owner (Source.Fill).
 func JobsOf(g Gang) map[OwnerKey]bool {

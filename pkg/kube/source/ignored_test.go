@@ -2,6 +2,7 @@ package source_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -162,6 +163,15 @@ func TestWordsOnAJob(t *testing.T) {
 		}
 		require.Equal(t, c.want, owned(t, object(t, c.object)).Ineffective, name)
 	}
+	job := owned(t, object(t, "{kind: Job, metadata: {namespace: ns, name: a, annotations: {muster.sh/max-runtime: soon}}, "+
+		"spec: {activeDeadlineSeconds: 60}, status: {startTime: '2026-12-01T02:00:00Z'}}"))
+	require.Equal(t, `muster.sh/max-runtime: "soon" is invalid; supported values: a duration > 0, such as 4h; it has no effect`, job.Ineffective)
+	require.Zero(t, job.MaxRuntime)
+	require.Equal(t, time.Minute, job.Deadline)
+	require.Equal(t, "2026-12-01T02:00:00Z", job.Started.UTC().Format(time.RFC3339))
+	job = owned(t, object(t, "{kind: Job, metadata: {namespace: ns, name: a, annotations: {muster.sh/max-runtime: 4h}}}"))
+	require.Empty(t, job.Ineffective)
+	require.Equal(t, 4*time.Hour, job.MaxRuntime)
 	set := owned(t,
 		object(t,
 			"{kind: JobSet, metadata: {namespace: ns, name: a}, spec: {replicatedJobs: "+

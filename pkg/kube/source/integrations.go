@@ -100,7 +100,7 @@ func OtherGangs(pod *v1.Pod) string {
 	if len(rivals) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the pod names two gangs: %s has no effect, because %s is used; remove one of them",
+	return fmt.Sprintf("the pod names more than one gang: %s has no effect, because %s is used; keep one of them",
 		strings.Join(rivals, ", "), effective)
 }
 

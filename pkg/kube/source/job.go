@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
@@ -54,14 +55,33 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 			pod.Labels[workloads.JobSetName],
 		}, gang.Ref{Source: jobSetSpace, Namespace: pod.Namespace, Name: name, UID: pod.Labels[workloads.JobSetUID]}
 	}
-	template := &spec.Template
-	if keys := gangKeysIn(out.Values); len(keys) > 0 && !isGang(template.Metadata.Annotations) {
-		out.Scheduler = cmp.Or(template.Spec.SchedulerName, v1.DefaultSchedulerName)
-		out.Ineffective = fmt.Sprintf(
-			"%s has no effect in a Job's own metadata; write it in spec.template.metadata.annotations",
-			strings.Join(keys, ", "))
+	if seconds := spec.ActiveDeadlineSeconds; seconds != nil {
+		out.Deadline = time.Duration(*seconds) * time.Second
 	}
+	if status.StartTime != nil {
+		out.Started = status.StartTime.Time
+	}
+	readIneffective(&spec, out)
 	return err
+}
+
+// readIneffective sets MaxRuntime. If the pods of a Job are no gang, it also sets Ineffective and Scheduler.
+func readIneffective(spec *workloads.JobSpec, out *Owned) {
+	var messages []string
+	if keys := gangKeysIn(out.Values); len(keys) > 0 {
+		messages = append(messages,
+			strings.Join(keys, ", ")+" has no effect in a Job's own metadata; write it in spec.template.metadata.annotations")
+	}
+	if value, ok := out.Values[scheduling.AnnotationMaxRuntime]; ok {
+		runtime, err := scheduling.ParseMaxRuntime(value)
+		if out.MaxRuntime = runtime; err != nil {
+			messages = append(messages, err.Error()+"; it has no effect")
+		}
+	}
+	if len(messages) > 0 && !isGang(spec.Template.Metadata.Annotations) {
+		out.Scheduler = cmp.Or(spec.Template.Spec.SchedulerName, v1.DefaultSchedulerName)
+		out.Ineffective = strings.Join(messages, "; ")
+	}
 }
 
 // job reads Jobs if their pods have a topology constraint or a minimum. Other Jobs are no gangs: their pods need not run at the same time.

@@ -80,7 +80,7 @@ func (l labelKeys) read(values lookup, layers []convert.Layer) (out parseResult)
 		case err != nil && k.strategy == scheduling.MustGather:
 			return parseResult{err: fmt.Errorf("%s: %w", k.field, err)}
 		case err != nil:
-			out.notes = append(out.notes, Note{reasons.InvalidAnnotation, fmt.Sprintf("%s: %s; it has no effect", k.field, err)})
+			out.notes = append(out.notes, Note{reasons.InvalidAnnotation, fmt.Sprintf("%s has no effect: %s", k.field, err)})
 			continue
 		}
 		rule := gatherRule(layer, k.strategy)

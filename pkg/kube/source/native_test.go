@@ -292,7 +292,8 @@ func TestNativeTrees(t *testing.T) {
 
 	lost := pair[0]
 	lost.Owner = nil
-	require.Equal(t, gang.Obstacle{By: gang.Missing, Words: "CompositePodGroup ns/all, which the gang names, was not found"},
+	require.Equal(t, gang.Obstacle{By: gang.Missing, Words: "CompositePodGroup ns/all, " +
+		"to which the gang belongs, was not found: the gang waits until it exists"},
 		nativeDeclared(t, lost).Problem)
 	lost.Expected = false
 	require.Contains(t, nativeDeclared(t, lost).Problem.Words, "Muster may read it")
@@ -489,8 +490,8 @@ func TestNativeWins(t *testing.T) {
 	p.Annotations = map[string]string{scheduling.AnnotationMinAvailable: "2"}
 	require.Equal(t, "podgroup-native", source.GangOf(p).Source)
 	require.Equal(t,
-		`the pod names two gangs: label pod-group.scheduling.sigs.k8s.io: "b" has no effect, because `+
-			`field spec.schedulingGroup.podGroupName: "a" is used; remove one of them`, source.OtherGangs(p))
+		`the pod names more than one gang: label pod-group.scheduling.sigs.k8s.io: "b" has no effect, because `+
+			`field spec.schedulingGroup.podGroupName: "a" is used; keep one of them`, source.OtherGangs(p))
 	delete(p.Labels, scheduling.LabelPodGroup)
 	require.Empty(t, source.OtherGangs(p), "what the Job implies is no second name")
 	require.False(t, source.Describes(p))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -67,6 +68,10 @@ type Owned struct {
 	Groups int
 	// Remaining is how many pods the controller of a Job still keeps running, and Succeeded how many have completed.
 	Remaining, Succeeded int
+	// MaxRuntime is the run time that a Job declares for its pods by annotation, and Deadline its activeDeadlineSeconds, counted from Started,
+	// by the API server's clock. Each is 0 if undeclared.
+	MaxRuntime, Deadline time.Duration
+	Started              time.Time
 	// MakesFor is the gang that a Job of a JobSet makes pods for; zero for other objects.
 	MakesFor gang.Ref
 	// LeaderFirst is why the leader must not wait for the other members; "" if it may.

@@ -136,7 +136,8 @@ func tiers(mode, tier, tierName string) format {
 // tierKeys are the keys of the three fields of a networkTopology; tierName is "" if the format has no such field.
 type tierKeys struct{ mode, tier, tierName string }
 
-// read returns the constraint that the mode and the tier in values stand for, or an error. A mode without effect becomes a note.
+// read returns the constraint that the mode and the tier in values stand for, or an error. No mode is
+// hard. A hard mode without effect, or for tier 0, also becomes a note.
 func (k tierKeys) read(values lookup, layers []convert.Layer) (out parseResult) {
 	mode, _ := values(k.mode)
 	if mode != "" && mode != "hard" && mode != "soft" {

@@ -241,6 +241,8 @@ type Declaration struct {
 	Moves bool
 	// Evictable says that the members are evicted first for the repair of another gang (scheduling.AnnotationBackfill).
 	Evictable bool
+	// MaxRuntime is how long the members run after they have nodes, as the gang's objects declare; 0 if they do not.
+	MaxRuntime time.Duration
 	// Priority overrides the priority of all members, and NeverPreempts their preemptionPolicy; nil if each pod's own counts.
 	Priority      *int32
 	NeverPreempts *bool

@@ -97,25 +97,25 @@ func TestRivals(t *testing.T) {
 		"label and annotation": {
 			words{label, "a"},
 			words{annotation, "b"},
-			`the pod names two gangs: annotation ` + annotation + `: "b" has no effect, because label ` + label +
-				`: "a" is used; remove one of them`,
+			`the pod names more than one gang: annotation ` + annotation + `: "b" has no effect, because label ` + label +
+				`: "a" is used; keep one of them`,
 		},
 		"PodGroups of two APIs": {
 			words{label, "a", labelX, "a"},
 			nil,
-			`the pod names two gangs: label ` + labelX + `: "a" has no effect, because label ` + label + `: "a" is used; remove one of them`,
+			`the pod names more than one gang: label ` + labelX + `: "a" has no effect, because label ` + label + `: "a" is used; keep one of them`,
 		},
 		"all of them, one agrees": {
 			words{label, "a", labelX, "x", old, "b"},
 			words{annotation, "a"},
-			`the pod names two gangs: label ` + labelX + `: "x", label ` + old + `: "b" has no effect, because label ` + label +
-				`: "a" is used; remove one of them`,
+			`the pod names more than one gang: label ` + labelX + `: "x", label ` + old + `: "b" has no effect, because label ` + label +
+				`: "a" is used; keep one of them`,
 		},
 		"the first is empty": {
 			words{label, "", old, "b"},
 			words{annotation, "a"},
-			`the pod names two gangs: label ` + old + `: "b" has no effect, because annotation ` + annotation +
-				`: "a" is used; remove one of them`,
+			`the pod names more than one gang: label ` + old + `: "b" has no effect, because annotation ` + annotation +
+				`: "a" is used; keep one of them`,
 		},
 		"an empty one names no gang":   {words{label, "a", old, ""}, nil, ""},
 		"others' labels name no gangs": {words{label, "a", "app", "b"}, nil, ""},

@@ -51,7 +51,7 @@ var rules = map[evict.Rule]string{
 	evict.ByPreferences: "fewest domains of the PreferGather layers",
 	evict.ByAttraction:  "most pods of the same network-topology-selector",
 	evict.BySoft:        "fewest soft preferences violated",
-	evict.ByBinpack:     "fewest slots, counted without all possible victims (binpack)",
+	evict.ByBinpack:     "least capacity if all possible victims were gone (binpack)",
 	evict.ByNames:       "first by name, all else being equal",
 	evict.ByOrder:       "the better plan",
 	evict.NotAll:        "search limit reached",

@@ -38,16 +38,16 @@ func Hint(r cache.Report) string {
 	hint, pods := "", fmt.Sprintf("%d more pod%s", r.Min-r.Exist, map[bool]string{false: "s"}[r.Min-r.Exist == 1])
 	switch {
 	case owner != nil:
-		hint = fmt.Sprintf("; the gang starts when %s %s has created %s", owner.Kind, owner.Name, pods)
+		hint = fmt.Sprintf("; the gang can start when %s %s has created %s", owner.Kind, owner.Name, pods)
 	case r.PodGroup != nil:
-		hint = "; the gang starts after the creation of " + pods
+		hint = "; the gang can start after the creation of " + pods
 	}
 	if r.PodGroup != nil {
 		hint += fmt.Sprintf(", or with minMember %d", r.Exist)
 	}
 	if owner != nil && owner.Kind == "MPIJob" {
-		hint += fmt.Sprintf("; with launcherCreationPolicy WaitForWorkersReady the launcher is created last: "+
-			"use AtStartup, or schedulingPolicy.minAvailable %d", r.Exist)
+		hint += fmt.Sprintf("; with launcherCreationPolicy WaitForWorkersReady the launcher is created only when the workers run, "+
+			"and they wait for it: use AtStartup, or set schedulingPolicy.minAvailable to %d", r.Exist)
 	}
 	return hint
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
@@ -26,7 +27,7 @@ type Meter struct {
 	clock   clock.PassiveClock
 	cache   *cache.Cache // nil before SetSources
 	filters func() int64 // number of Filter runs
-	nodeOf  NodeOf       // the nodes of pods without a gang
+	nodeOf  NodeOf       // the nodes of pods
 
 	plans           *prometheus.HistogramVec
 	preemptions     prometheus.Counter
@@ -44,13 +45,18 @@ type Meter struct {
 	refusals        *prometheus.CounterVec
 	repairSteps     *prometheus.CounterVec
 	repairs         prometheus.Histogram
+	promisesMade    prometheus.Counter
+	promisesKept    prometheus.Counter
+	promisesMoved   *prometheus.CounterVec
 
 	mu            sync.Mutex // locked also while the cache is read, so that states are recorded in their order
 	waitingGangs  map[gang.Ref]*waitingGang
 	incomplete    map[gang.Ref]gangRepair // incomplete gangs
+	promises      map[gang.Ref]gang.Promise
 	reservedSince map[gang.Ref]time.Time  // since when nodes are reserved, by group; zero for a reservation that was just taken
 	freedNodes    map[gang.Ref]freedNodes // by group, nodes freed by evictions, until it runs
 	freedForPods  map[string]*freedForPod
+	backfill      map[types.UID]*v1.Pod // pods that were assumed on held capacity, until they are gone
 	largestGangs  []place.InLayer
 	largestTime   time.Time // when largestGangs was computed
 }
@@ -136,8 +142,9 @@ const largestInterval = 10 * time.Second
 func NewMeter(now clock.PassiveClock) *Meter {
 	m := &Meter{
 		clock: now, filters: func() int64 { return 0 },
-		waitingGangs: map[gang.Ref]*waitingGang{}, incomplete: map[gang.Ref]gangRepair{}, reservedSince: map[gang.Ref]time.Time{},
-		freedNodes: map[gang.Ref]freedNodes{}, freedForPods: map[string]*freedForPod{},
+		waitingGangs: map[gang.Ref]*waitingGang{}, incomplete: map[gang.Ref]gangRepair{}, promises: map[gang.Ref]gang.Promise{},
+		reservedSince: map[gang.Ref]time.Time{},
+		freedNodes:    map[gang.Ref]freedNodes{}, freedForPods: map[string]*freedForPod{}, backfill: map[types.UID]*v1.Pod{},
 
 		plans: histogram("muster_plan_duration_seconds", "Seconds to plan a whole gang, by result: planned, or refused (unschedulable).",
 			prometheus.ExponentialBuckets(0.0001, 4, 10), "result"),
@@ -177,6 +184,13 @@ func NewMeter(now clock.PassiveClock) *Meter {
 				"members run again. Gangs that were not completed are not counted.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 15),
 		}),
+		promisesMade: counter("muster_start_promises_total",
+			"Promised starts of gangs. A moved promise is another one. A restarted scheduler counts the promises that it takes over."),
+		promisesKept: counter("muster_start_promises_kept_total",
+			"Promised starts that were kept: the gang got nodes, or evicted pods on them, before the promise was moved."),
+		promisesMoved: counters("muster_start_promises_moved_total",
+			"Promised starts that were not kept, by cause. A pod outlived its declared end (overdue), a node was lost (node), "+
+				"a pod of higher priority came (priority), or other.", "cause"),
 	}
 	m.filterRuns = prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "muster_filter_runs_total", Help: alpha + "Runs of all Filters of a profile on one node to count the capacity for a gang.",
@@ -203,6 +217,9 @@ func NewMeter(now clock.PassiveClock) *Meter {
 		for _, result := range []string{repairDone, repairFailed, repairExpired, repairEnded} {
 			m.repairSteps.WithLabelValues(step, result)
 		}
+	}
+	for _, cause := range []string{gang.BrokenOverdue, gang.BrokenNode, gang.BrokenPriority, gang.BrokenOther} {
+		m.promisesMoved.WithLabelValues(cause)
 	}
 	return m
 }
@@ -238,7 +255,10 @@ var (
 		"Seconds that the longest-waiting gang has waited, by reason; 0 if no gang waits.", "reason")
 	reservationsDesc = gauge("muster_reservations", "Gang groups with nodes that are reserved until victims have terminated.")
 	oldestDesc       = gauge("muster_reservation_oldest_seconds", "Age of the oldest reservation in seconds; 0 if there is none.")
-	largestDesc      = gauge("muster_largest_gang",
+	heldDesc         = gauge("muster_held_nodes", "Nodes on which capacity is held for starving gangs, with or without a promised start.")
+	backfilledDesc   = gauge("muster_backfilled_nodes",
+		"Held nodes on which pods run that Muster started there as backfill. After a restart, only pods that started since then count.")
+	largestDesc = gauge("muster_largest_gang",
 		"Members that fit into one domain, by layer. It is the gang for which capacity was counted last.", "layer")
 	overdueDesc = gauge("muster_repairs_overdue",
 		"Incomplete gangs for whose missing members no capacity is held any more, because repairTimeout has passed.")
@@ -251,7 +271,7 @@ func (m *Meter) Register(collectors ...prometheus.Collector) {
 	registerOnce.Do(func() { legacyregistry.RawMustRegister(append(collectors, m)...) })
 }
 
-// SetSources sets what the Meter reads: the cache, the number of Filter runs, and the nodes of pods without a gang.
+// SetSources sets what the Meter reads: the cache, the number of Filter runs, and the nodes of pods.
 func (m *Meter) SetSources(c *cache.Cache, filterRuns func() int64, nodeOf NodeOf) {
 	m.cache = c
 	m.filters = filterRuns
@@ -263,6 +283,7 @@ func (m *Meter) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.plans, m.preemptions, m.victims, m.filterRuns, m.starts, m.extraDomains, m.cycles, m.gangRuns, m.evictions, m.unusedEvictions,
 		m.degradedNodes, m.reservations, m.wakes, m.refusals, m.repairSteps, m.repairs,
+		m.promisesMade, m.promisesKept, m.promisesMoved,
 	}
 }
 
@@ -272,7 +293,8 @@ func (m *Meter) Describe(descriptions chan<- *prometheus.Desc) {
 		c.Describe(descriptions)
 	}
 	for _, d := range []*prometheus.Desc{
-		leadingDesc, topologyDesc, waitingDesc, longestDesc, overdueDesc, reservationsDesc, oldestDesc, largestDesc,
+		leadingDesc, topologyDesc, waitingDesc, longestDesc, overdueDesc, reservationsDesc, oldestDesc, heldDesc, backfilledDesc,
+		largestDesc,
 	} {
 		descriptions <- d
 	}
@@ -316,6 +338,9 @@ func (m *Meter) Collect(metrics chan<- prometheus.Metric) {
 	send(overdueDesc, m.overdueRepairs())
 	send(reservationsDesc, float64(groups))
 	send(oldestDesc, now.Sub(oldest).Seconds())
+	held := m.cache.HeldNodes()
+	send(heldDesc, float64(len(held)))
+	send(backfilledDesc, float64(len(m.backfilled(held))))
 	for _, layer := range m.largestGangs {
 		send(largestDesc, float64(layer.N), layer.Layer)
 	}
@@ -369,10 +394,12 @@ func (m *Meter) Gang(ref gang.Ref) {
 	m.followRepair(ref, t)
 	if !ok {
 		delete(m.waitingGangs, ref)
+		delete(m.promises, ref)
 		m.setReserved(ref, false)
 		m.settle(ref)
 		return
 	}
+	m.followPromise(ref, t)
 	m.setReserved(t.Group, t.Reserved)
 	waiting := isWaiting(t)
 	w := m.waitingGangs[ref]

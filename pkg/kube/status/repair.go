@@ -139,21 +139,23 @@ func stuckSubject(id string) string  { return "stuck members of " + id }
 // members. ok is false if the gang has no condition Repairing.
 func (t *Reporter) reportRepair(r cache.Report, c metav1.Condition, ok bool) {
 	id := r.Gang.ID()
-	switch {
-	case !ok:
-		t.memory.forget(repairSubject(id))
-	case t.memory.isNews(repairSubject(id), c.Reason):
-		kind := Normal
-		if c.Reason == reasons.NoCapacity {
-			kind = Warning
-		}
-		t.noteGang(r, kind, c.Reason, c.Message)
-	}
+	t.reportCondition(r, repairSubject(id), c, ok, c.Reason, c.Reason == reasons.NoCapacity)
 	switch words := stuckText("", r.Stuck); {
 	case words == "":
 		t.memory.forget(stuckSubject(id))
 	case t.memory.isNews(stuckSubject(id), words):
 		t.noteGang(r, Warning, reasons.MemberStuck, words)
+	}
+}
+
+// reportCondition records an event with the reason and message of a gang's condition, if news differs from the last one about the subject.
+// exists is false if the gang does not have the condition.
+func (t *Reporter) reportCondition(r cache.Report, subject string, c metav1.Condition, exists bool, news string, warning bool) {
+	switch {
+	case !exists:
+		t.memory.forget(subject)
+	case t.memory.isNews(subject, news):
+		t.noteGang(r, map[bool]string{true: Warning, false: Normal}[warning], c.Reason, c.Message)
 	}
 }
 
@@ -228,15 +230,17 @@ func (m *Meter) overdueRepairs() (n float64) {
 
 // These sentences say what may repair an incomplete gang that finds no capacity in its domain.
 
-// SwapOff returns the sentence on nodes with free capacity outside of the domain of a gang, for which no other gang makes way.
+// SwapOff returns the sentence on nodes with free capacity outside of the domain of a gang, for which no other gang is evicted.
 func SwapOff(domain string, freeOutside []string) string {
-	return fmt.Sprintf("Outside %s, %s %s free: with repairSwap a smaller gang of equal priority could make way and start there.",
-		clipPath(domain), FirstNames(freeOutside), map[bool]string{true: "is", false: "are"}[len(freeOutside) == 1])
+	are := map[bool]string{true: "is", false: "are"}[len(freeOutside) == 1]
+	return fmt.Sprintf("Outside %s, %s %s free. With repairSwap: true in CoschedulingArgs, Muster could evict a smaller gang of equal "+
+		"priority, which then starts there.", clipPath(domain), FirstNames(freeOutside), are)
 }
 
 // WouldMove returns the sentence on a domain that takes the whole gang, which its repair policy forbids.
 func WouldMove(domain string) string {
-	return fmt.Sprintf("%s; set %s: %s.", wouldFit(domain), scheduling.AnnotationRepair, scheduling.RepairMove)
+	return fmt.Sprintf("%s; set %s: %s on its PodGroup or pods: all members then restart.",
+		wouldFit(domain), scheduling.AnnotationRepair, scheduling.RepairMove)
 }
 
 // MovesLater returns the sentence on a domain to which the gang moves after repairTimeout.
@@ -249,9 +253,14 @@ func MoveForbidden(domain string) string {
 	return wouldFit(domain) + "; it does not move there, because a running member must not be evicted, or has no controller that recreates it."
 }
 
-// MoveDisabled returns the sentence on a domain that takes the whole gang, while no pod is evicted.
-func MoveDisabled(domain string) string {
-	return wouldFit(domain) + "; it does not move there, because enablePreemption is false."
+// MoveDisabled returns the sentence on a domain that takes the whole gang, while no pod is evicted. moves says that the gang's repair
+// policy allows the move.
+func MoveDisabled(domain string, moves bool) string {
+	needs := "; a move there needs enablePreemption: true"
+	if !moves {
+		needs += fmt.Sprintf(", and %s: %s on its PodGroup or pods", scheduling.AnnotationRepair, scheduling.RepairMove)
+	}
+	return wouldFit(domain) + needs + "."
 }
 
 // Moving returns the sentence on the domain to which the gang moves now.

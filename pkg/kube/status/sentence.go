@@ -6,12 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/kube/cause"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
+	"github.com/muster-scheduler/muster/pkg/kube/maintenance"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -20,17 +22,33 @@ import (
 // Sentence returns the message on a gang without a plan: what it needs, what the best domain has, what nodes lack, and what helps.
 // If running members fix the gang's domain, the message names them, and what may repair the gang. It has at most Limit bytes.
 func Sentence(s place.Shortage) string {
-	if s.Repair == "" {
-		return causeSentence(s)
+	sentences := []string{causeSentence(s)}
+	if s.Never == nil && !s.Closed.Time.IsZero() {
+		sentences = append(sentences, maintenanceRemedy(s.Closed))
 	}
-	return Clip(causeSentence(s) + " " + s.Repair)
+	if s.Repair != "" {
+		sentences = append(sentences, s.Repair)
+	}
+	return Clip(strings.Join(sentences, " "))
+}
+
+// maintenanceRemedy returns what opens nodes that are closed for maintenance, as a sentence.
+func maintenanceRemedy(closed place.ClosedUntil) string {
+	until := closed.Time.Format(time.RFC3339)
+	switch {
+	case closed.Began:
+		return "Maintenance ends at " + until + ": the gang is retried then."
+	case closed.Declared:
+		return "Declare a shorter muster.sh/max-runtime that ends before the maintenance, or wait until " + until + "."
+	}
+	return "Declare muster.sh/max-runtime, so that the gang may start if it ends before the maintenance, or wait until " + until + "."
 }
 
 // causeSentence is Sentence without what may repair the gang.
 func causeSentence(s place.Shortage) string {
 	r := s.Plan
 	if s.Pin != nil && !r.Split {
-		return Clip(pinSentence(s.Pin, r.LowerBounds))
+		return Clip(pinSentence(s))
 	}
 	if len(s.SplitOver) > 1 {
 		return Clip(splitSentence(s.SplitOver, r.Layer))
@@ -48,7 +66,8 @@ func causeSentence(s place.Shortage) string {
 		out.Reset()
 		out.WriteString(verb(set))
 	}
-	fmt.Fprintf(&out, " %d%s", r.Want, map[bool]string{true: " more"}[s.Joins && len(r.Multiple) > 0])
+	want := s.Want(r)
+	fmt.Fprintf(&out, " %d%s", want, map[bool]string{true: " more"}[s.Joins && len(r.Multiple) > 0])
 	inCluster := r.Layer == topology.RootLayer
 	if inCluster {
 		out.WriteString(" in the cluster")
@@ -61,8 +80,8 @@ func causeSentence(s place.Shortage) string {
 	out.WriteString(map[bool]string{true: " (running and finished members count, too)"}[s.Joins && len(r.Multiple) > 0])
 	unreachable := s.UnreachableMultiples(r)
 	for _, m := range unreachable {
-		lower := r.Want - r.Want%m.Count
-		fmt.Fprintf(&out, "; %d is not a multiple of %d: use ", r.Want, m.Count)
+		lower := want - want%m.Count
+		fmt.Fprintf(&out, "; %d is not a multiple of %d: use ", want, m.Count)
 		if lower > 0 {
 			fmt.Fprintf(&out, "%d or ", lower)
 		}
@@ -71,6 +90,10 @@ func causeSentence(s place.Shortage) string {
 	if len(unreachable) > 0 { // the capacity does not matter
 		return Clip(out.String() + ".")
 	}
+	if invalid := invalidRequest(s.Lacks); invalid != "" { // so does this
+		return Clip(out.String() + "; the request of members is invalid: " + invalid + ". Recreate the pods with a valid request.")
+	}
+	constrained := len(r.Deeper)+len(r.TooLarge) > 0 // causes names these constraints
 	empty, counted := len(r.Domains) > 0 && r.Domains[0].Slots == 0, nodes(s)
 	switch {
 	case len(s.Roles) > 0:
@@ -85,6 +108,8 @@ func causeSentence(s place.Shortage) string {
 			out.WriteString(": " + s.Unlabelled)
 		}
 	case s.Never == nil && r.Dependent && !r.LowerBounds: // the numbers of members forbid a plan: none was placed
+	case inCluster && (s.Never == nil || !empty) && constrained:
+		fmt.Fprintf(&out, "; with the constraints below, the cluster takes %s%s", slots(s, r), when)
 	case inCluster && (s.Never == nil || !empty):
 		fmt.Fprintf(&out, "; the cluster has capacity for %s%s", slots(s, r), when)
 	case empty && len(r.Multiple) > 0: // fewer members may fit
@@ -93,6 +118,8 @@ func causeSentence(s place.Shortage) string {
 		out.WriteString("; no node has capacity for one member" + when)
 	case empty:
 		fmt.Fprintf(&out, "; no %s domain has capacity for a single member now", r.Layer)
+	case s.Never != nil && constrained:
+		fmt.Fprintf(&out, "; with the constraints below, the largest, %s, takes %s%s", clipPath(r.Domains[0].Path), slots(s, r), when)
 	case s.Never != nil:
 		fmt.Fprintf(&out, "; the largest, %s, has capacity for %s%s", clipPath(r.Domains[0].Path), slots(s, r), when)
 	default:
@@ -100,16 +127,67 @@ func causeSentence(s place.Shortage) string {
 		counted = strings.Replace(counted, "(", "(in the whole cluster, ", 1)
 	}
 	sentences := append([]string{out.String() + counted}, causes(s, r, when)...)
+	if s.Never == nil && counted == "" && len(sentences) == 1 && takesFewer(r) {
+		sentences = append(sentences, "The nodes that take members have no capacity for one more", addNodes)
+	}
+	if s.Surplus && r.Optional == nil {
+		sentences = append(sentences, beyondMinMember)
+	}
 	if s.Never != nil && len(s.Separations) == 0 && len(r.Domains) > 0 {
-		remedy := "Add nodes, use fewer members, or relax the constraint"
-		if len(s.Roles) > 0 || empty {
-			remedy = "Change what the pods require, or add nodes that meet it"
-		} else if inCluster && len(r.Multiple)+len(r.Deeper)+len(r.TooLarge) == 0 && !r.Dependent { // there is no constraint
-			remedy = "Add nodes, or use fewer or smaller members"
-		}
-		sentences = append(sentences, remedy)
+		sentences = append(sentences, remedy(s, r))
 	}
 	return Clip(strings.Join(sentences, ". ") + ".")
+}
+
+// beyondMinMember is the sentence on members that a gang does not need.
+const beyondMinMember = "The waiting members are beyond minMember: the gang has started without them"
+
+// invalidRequest returns which device request of members is invalid, and what is valid; "" if all are valid. lacks is Shortage.Lacks.
+func invalidRequest(lacks map[string]int) string {
+	for _, reason := range slices.Sorted(maps.Keys(lacks)) {
+		text, ok := strings.CutPrefix(reason, "invalid resource ")
+		if !ok {
+			continue
+		}
+		_, text, _ = strings.Cut(text, " ") // "unit", or "device requests:" with the list of resources
+		text = strings.TrimPrefix(text, "requests: ")
+		if _, request, ok := strings.Cut(text, "]: "); ok && strings.Contains(request, "=") {
+			return request
+		}
+		return text
+	}
+	return ""
+}
+
+// takesFewer returns whether the best domain takes some of the wanted members, and multiples do not limit how many.
+func takesFewer(r *plan.Refusal) bool {
+	return len(r.Multiple) == 0 && len(r.Domains) > 0 && r.Domains[0].Slots > 0 && r.Domains[0].Slots < r.Want
+}
+
+// addNodes is the remedy that helps whatever the constraints are.
+const addNodes = "Add nodes, or use fewer or smaller members"
+
+// remedy returns what helps a gang that does not fit into the empty cluster, for the reason r, which is s.Never or one set of gangs of it.
+func remedy(s place.Shortage, r *plan.Refusal) string {
+	free := r.Layer == topology.RootLayer && len(r.Multiple)+len(r.Deeper)+len(r.TooLarge) == 0 && !r.Dependent // of constraints
+	layers := map[string]bool{}
+	for _, d := range r.Deeper {
+		layers[d.Layer] = true
+	}
+	switch {
+	case len(s.Roles) > 0 || r.Domains[0].Slots == 0:
+		return "Change what the pods require, or add nodes that meet it"
+	case free || s.TooFewNodes:
+		return addNodes
+	case r.Layer == topology.RootLayer && len(r.TooLarge) > 0 && len(layers) == 1 && len(r.Multiple) == 0 && !s.AtMost:
+		layer, gangs := r.TooLarge[0].Layer, "these gangs"
+		if len(r.TooLarge) == 1 && len(r.TooLarge[0].Gangs) == 1 {
+			gangs = "this gang"
+		}
+		return fmt.Sprintf("Do one of these: write a layer above %s, or none, for %s; add nodes to one %s domain; use fewer members",
+			layer, gangs, layer)
+	}
+	return "Add nodes, use fewer members, or relax the constraint"
 }
 
 // slots returns how many members the best domain (r.Domains[0]) takes, as text: "4 members", "at least 4 members" or "at most 4 members".
@@ -137,7 +215,9 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 	}
 	for _, apart := range s.Separations {
 		noun := map[bool]string{true: "nodes", false: "values"}[apart.Key == v1.LabelHostname]
-		add("%s. The gang needs %d such %s and has %d (%s help, larger nodes do not)", apart.Field, apart.Need, noun, apart.Have, apart.Helps())
+		has := map[bool]string{true: "the cluster has", false: "no " + apart.Layer + " domain has more than"}[apart.Layer == ""]
+		add("%s. So the gang needs %d usable %s, and %s %d (%s help, larger nodes do not)",
+			apart.Field, apart.Need, noun, has, apart.Have, apart.Helps())
 	}
 	for _, short := range s.Short {
 		location := "the cluster"
@@ -145,7 +225,8 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 			location = clipPath(s.Plan.Domains[0].Path)
 		}
 		if add("The members need %d × %s, and %s has %d free", short.Need, short.What, location, short.Free); short.Waits != "" {
-			all[len(all)-1] = upper(short.Waits)
+			all[len(all)-1] = upper(short.Waits) + ". No device of an incomplete pool counts as free: " +
+				"see whether the DRA driver runs on the nodes of the pool"
 		}
 	}
 	for _, shortage := range s.MinResourcesBeyondPods {
@@ -161,9 +242,9 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 		add("%s %d in one %s domain, and %s has capacity for %s%s", verb(t), t.Want, t.Layer, best, memberCount(int(t.Best.Slots)), when)
 	}
 	if o := r.Optional; o != nil && o.Least == 0 {
-		add("The needed gangs or sub-groups are placed. Optional ones that wait: %d; each starts whole or not at all", o.Of)
+		add("%s", optionalWait(s, o))
 	} else if o != nil {
-		if add("%s", o); len(r.Domains) > 0 && r.Domains[0].Slots >= r.Want {
+		if add("%s", o); len(r.Domains) > 0 && r.Domains[0].Slots >= s.Want(r) {
 			add("The members that fit complete fewer gangs")
 		}
 	}
@@ -187,9 +268,20 @@ func verb(t plan.TooLarge) string {
 	return upper(cmp.Or(t.Name, "gang")) + map[bool]string{true: " needs", false: " need"}[len(t.Gangs) == 1]
 }
 
-// pinSentence returns the message on new members that do not fit into the domain where their gang runs. lowerBound says that the
-// domain may take more than p.Capacity. Tools match the text up to the colon, so it does not change.
-func pinSentence(p *cause.Pin, lowerBound bool) string {
+// optionalWait returns the sentence on optional gangs or sub-groups that wait while no further one is needed, without a period. A gang that
+// has started may still need a member that it has lost.
+func optionalWait(s place.Shortage, o *plan.OptionalGangs) string {
+	text := fmt.Sprintf("Optional gangs or sub-groups that wait: %d; each starts whole or not at all", o.Of)
+	if s.Surplus {
+		return "The needed gangs or sub-groups are placed. " + text
+	}
+	return text
+}
+
+// pinSentence returns the message on new members that do not fit into the domain where their gang runs (s.Pin). Tools match the text up to
+// the colon, so it does not change. If the gang needs the members, it may be recreated in another domain.
+func pinSentence(s place.Shortage) string {
+	p, lowerBound := s.Pin, s.Plan.LowerBounds
 	need := "capacity for " + memberCount(int(p.Want))
 	location := clipPath(p.DomainPath)
 	if p.Layer != "" {
@@ -203,12 +295,28 @@ func pinSentence(p *cause.Pin, lowerBound bool) string {
 	case p.Capacity > 0:
 		location += fmt.Sprintf(" (%d now)", p.Capacity)
 	}
-	remedy := fmt.Sprintf("Free up %s in %s", need, location)
+	tooSmall, remedies := "", []string{fmt.Sprintf("free up %s in %s", need, location)}
 	if p.TooSmall {
-		remedy = fmt.Sprintf("%s has capacity for %s, even when empty. Add nodes there", clipPath(p.DomainPath), memberCount(int(p.Most)))
+		tooSmall, remedies = "Even without other pods the domain is too small. ", []string{"add nodes there"}
 	}
-	return fmt.Sprintf("%s in %s, which has no room; the gang moves only as a whole: its other members must run in the same domain. "+
-		"%s, or delete all pods of the gang so that they start elsewhere.", runText(p.Members), clipPath(p.DomainPath), remedy)
+	if p.TooSmall && p.IsNode {
+		remedies = nil
+	}
+	if !s.Surplus {
+		remedies = append(remedies, "delete all pods of the gang if another domain takes all of them")
+	}
+	text := fmt.Sprintf("%s in %s, which has no room; the gang moves only as a whole: the members that wait must run in the same domain. %s",
+		runText(p.Members), clipPath(p.DomainPath), tooSmall)
+	if len(remedies) > 0 {
+		text += upper(strings.Join(remedies, ", or ")) + ". "
+	}
+	switch o := s.Plan.Optional; {
+	case s.Surplus && o != nil && o.Least == 0:
+		text += optionalWait(s, o) + ". "
+	case s.Surplus && o == nil:
+		text += beyondMinMember + ". "
+	}
+	return strings.TrimSuffix(text, " ")
 }
 
 // splitSentence returns the message on members that run in several domains of layer but must share one, and on which to delete.
@@ -226,8 +334,8 @@ func splitSentence(locations []cause.RunningIn, layer string) string {
 	if n := len(locations) - maxDomains; n > 0 {
 		suffix = fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("The members must share one %s domain, but run in %s%s. Delete the members outside of %s (%s), so that they are "+
-		"recreated there; more nodes do not help.",
+	return fmt.Sprintf("The members must share one %s domain, but run in %s%s. Delete the members outside of %s (%s): recreated "+
+		"members may start only there; more nodes do not help.",
 		layer, strings.Join(domains, ", "), suffix, clipPath(locations[0].DomainPath), FirstNames(outside))
 }
 
@@ -350,8 +458,8 @@ func lackWords(reason, detail string) string {
 		{"node affinity/selector", "do not match the node selector"},
 		{"required nodes", "do not match the node selector"},
 		{"Too many pods", "have the maximum number of pods"},
-		{"existing pods anti-affinity", "have pods whose anti-affinity excludes members"},
-		{"pod anti-affinity rules", "have pods that the members' anti-affinity excludes"},
+		{"existing pods anti-affinity", "are excluded by the anti-affinity of pods there or on other nodes"},
+		{"pod anti-affinity rules", "are excluded by the members' anti-affinity to other pods"},
 		{"pod affinity rules", "have no pod that the members' affinity requires"},
 		{"rdma VirtualFunctions", "have too few free virtual functions (rdma)"},
 		{"free ports", "have the host port in use"},
@@ -371,6 +479,9 @@ func lackWords(reason, detail string) string {
 	}
 	if state, ok := strings.CutPrefix(reason, "node(s) are "); ok {
 		return "are " + state
+	}
+	if rest, ok := strings.CutPrefix(reason, maintenance.ReasonPrefix); ok {
+		return "have maintenance from" + rest
 	}
 	return "reject members: " + trimReason(reason)
 }

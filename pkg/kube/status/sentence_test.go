@@ -24,6 +24,12 @@ func TestSentence(t *testing.T) {
 		Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "spine-0/block-1", Slots: 2}, {Path: "spine-1/block-2", Slots: 1}},
 	}
 	cluster := &plan.Refusal{Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}}
+	pair := &plan.Refusal{
+		Want: 5, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 4}}, Deeper: []plan.DeeperSets{{Layer: "rack", Gangs: 2, Sets: 1}},
+		TooLarge: []plan.TooLarge{
+			{Gangs: []int{0, 1}, Name: "gangs c, d together", Layer: "rack", Want: 4, Best: plan.Offer{Path: "b", Slots: 3}},
+		},
+	}
 	for _, test := range []struct {
 		says string
 		of   place.Shortage
@@ -38,10 +44,31 @@ func TestSentence(t *testing.T) {
 				BlockedNodes: map[eligible.Barrier]int{eligible.PriorityAbove: 2, eligible.Protected: 1},
 			},
 		},
-		{"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 members that would fit now.", place.Shortage{Plan: block}},
+		{
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 members that would fit now. " +
+				"The nodes that take members have no capacity for one more. Add nodes, or use fewer or smaller members.",
+			place.Shortage{Plan: block},
+		},
+		{
+			"Needs 4 in the cluster; the cluster has capacity for 3 members now (1 node lacks cpu). " +
+				"The waiting members are beyond minMember: the gang has started without them.",
+			place.Shortage{Plan: cluster, Surplus: true, Lacks: map[string]int{"Insufficient cpu": 1}},
+		},
+		{ // the number counts only plans that meet the constraint
+			"Needs 5 in the cluster; with the constraints below, the cluster takes 4 members, even when empty. " +
+				"Gangs c, d together need 4 in one rack domain, and b has capacity for 3 members, even when empty. " +
+				"Do one of these: write a layer above rack, or none, for these gangs; add nodes to one rack domain; use fewer members.",
+			place.Shortage{Plan: cluster, Never: pair},
+		},
+		{ // relaxing the constraint does not help
+			"Needs 5 in the cluster; with the constraints below, the cluster takes 4 members, even when empty. " +
+				"Gangs c, d together need 4 in one rack domain, and b has capacity for 3 members, even when empty. " +
+				"Add nodes, or use fewer or smaller members.",
+			place.Shortage{Plan: cluster, Never: pair, TooFewNodes: true},
+		},
 		{
 			"The members must share one BlockLayer domain, but run in s1/b1 (g-0, g-1, g-2 and 1 more), s1/b2 (g-4). " +
-				"Delete the members outside of s1/b1 (g-4), so that they are recreated there; more nodes do not help.",
+				"Delete the members outside of s1/b1 (g-4): recreated members may start only there; more nodes do not help.",
 			place.Shortage{Plan: block, SplitOver: []cause.RunningIn{{DomainPath: "s1/b1", Members: []string{"g-0", "g-1", "g-2", "g-3"}}, {DomainPath: "s1/b2", Members: []string{"g-4"}}}},
 		},
 		{
@@ -172,18 +199,67 @@ func TestSentence(t *testing.T) {
 			}},
 		},
 		{
-			"a-1 and a-2 run in spine-2/block-4, which has no room; the gang moves only as a whole: its other members must run in the " +
-				"same domain. Free up capacity for 1 member in spine-2/block-4, or delete all pods of the gang so that they start elsewhere.",
+			"a-1 and a-2 run in spine-2/block-4, which has no room; the gang moves only as a whole: the members that wait must run in the " +
+				"same domain. Free up capacity for 1 member in spine-2/block-4, or delete all pods of the gang if another domain takes all of them.",
 			place.Shortage{Plan: block, Pin: &cause.Pin{Members: []string{"a-1", "a-2"}, DomainPath: "spine-2/block-4", Want: 1}},
 		},
 		{
-			"a, b, c and 2 more run in s, which has no room; the gang moves only as a whole: its other members must run in the same " +
-				"domain. Free up capacity for 4 members in s (1 now), or delete all pods of the gang so that they start elsewhere.",
+			"a runs in s, which has no room; the gang moves only as a whole: the members that wait must run in the same domain. Even without " +
+				"other pods the domain is too small. Add nodes there, or delete all pods of the gang if another domain takes all of them.",
+			place.Shortage{Plan: block, Pin: &cause.Pin{Members: []string{"a"}, DomainPath: "s", Want: 2, TooSmall: true}},
+		},
+		{
+			"a runs in n0, which has no room; the gang moves only as a whole: the members that wait must run in the same domain. Even without " +
+				"other pods the domain is too small. Delete all pods of the gang if another domain takes all of them.",
+			place.Shortage{Plan: block, Pin: &cause.Pin{Members: []string{"a"}, DomainPath: "n0", Want: 2, TooSmall: true, IsNode: true}},
+		},
+		{ // the gang runs without the members that wait, so deleting its pods does not help
+			"a runs in s, which has no room; the gang moves only as a whole: the members that wait must run in the same domain. Even without " +
+				"other pods the domain is too small. Add nodes there. The waiting members are beyond minMember: the gang has started without them.",
+			place.Shortage{Plan: block, Surplus: true, Pin: &cause.Pin{Members: []string{"a"}, DomainPath: "s", Want: 2, TooSmall: true}},
+		},
+		{
+			"a runs in n0, which has no room; the gang moves only as a whole: the members that wait must run in the same domain. Even without " +
+				"other pods the domain is too small. The needed gangs or sub-groups are placed. " +
+				"Optional gangs or sub-groups that wait: 1; each starts whole or not at all.",
+			place.Shortage{
+				Plan: &plan.Refusal{Want: 1, Layer: "node", Optional: &plan.OptionalGangs{Of: 1, Started: 1}}, Surplus: true,
+				Pin: &cause.Pin{Members: []string{"a"}, DomainPath: "n0", Want: 1, TooSmall: true, IsNode: true},
+			},
+		},
+		{ // a gang that has started lacks a member that it has lost, so not all needed ones are placed
+			"Needs 1 in the cluster; the cluster has capacity for 0 members now. " +
+				"Optional gangs or sub-groups that wait: 1; each starts whole or not at all.",
+			place.Shortage{Plan: &plan.Refusal{
+				Want: 1, Layer: topology.RootLayer, Domains: []plan.Offer{{}}, Optional: &plan.OptionalGangs{Of: 1, Started: 1},
+			}},
+		},
+		{
+			"Needs 9 in the cluster; the request of members is invalid: koordinator.sh/gpu=-1: must be positive. " +
+				"Recreate the pods with a valid request.",
+			place.Shortage{
+				Plan: &plan.Refusal{Want: 9, Layer: topology.RootLayer, Domains: []plan.Offer{{}}},
+				Lacks: map[string]int{
+					"Insufficient cpu": 1, "invalid resource device requests: [koordinator.sh/gpu]: koordinator.sh/gpu=-1: must be positive": 1,
+				},
+			},
+		},
+		{
+			"Needs 9 in the cluster; the request of members is invalid: koordinator.sh/gpu.shared: 3: must be 1. " +
+				"Recreate the pods with a valid request.",
+			place.Shortage{
+				Plan:  &plan.Refusal{Want: 9, Layer: topology.RootLayer, Domains: []plan.Offer{{}}},
+				Lacks: map[string]int{"invalid resource unit koordinator.sh/gpu.shared: 3: must be 1": 1},
+			},
+		},
+		{
+			"a, b, c and 2 more run in s, which has no room; the gang moves only as a whole: the members that wait must run in the same " +
+				"domain. Free up capacity for 4 members in s (1 now), or delete all pods of the gang if another domain takes all of them.",
 			place.Shortage{Plan: block, Pin: &cause.Pin{Members: []string{"a", "b", "c", "d", "e"}, DomainPath: "s", Want: 4, Capacity: 1}},
 		},
 		{
-			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free up " +
-				"capacity for 3 members in one BlockLayer domain of s (2 now), or delete all pods of the gang so that they start elsewhere.",
+			"a runs in s, which has no room; the gang moves only as a whole: the members that wait must run in the same domain. Free up " +
+				"capacity for 3 members in one BlockLayer domain of s (2 now), or delete all pods of the gang if another domain takes all of them.",
 			place.Shortage{Plan: block, Pin: &cause.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 2, Layer: "BlockLayer"}},
 		},
 		{
@@ -193,7 +269,8 @@ func TestSentence(t *testing.T) {
 		{
 			"Needs 4 in the cluster; the cluster has capacity for 3 members now. The members need 4 × large.example.com, and the cluster has 2 " +
 				"free. " +
-				"Pool c lacks 1 ResourceSlice.",
+				"Pool c lacks 1 ResourceSlice. No device of an incomplete pool counts as free: " +
+				"see whether the DRA driver runs on the nodes of the pool.",
 			place.Shortage{
 				Plan:  cluster,
 				Short: []fit.Shortage{{What: "large.example.com", Need: 4, Free: 2}, {What: "c", Need: 1, Waits: "pool c lacks 1 ResourceSlice"}},
@@ -207,7 +284,7 @@ func TestSentence(t *testing.T) {
 			}},
 		},
 		{
-			"Needs 4 in the cluster; the cluster has capacity for at least 3 members now. " +
+			"Needs 4 in the cluster; with the constraints below, the cluster takes at least 3 members now. " +
 				"Gang g needs 3 in one BlockLayer domain, and b has capacity for 2 members now. " +
 				"At least 2 of 3 gangs must start, each whole. The members' affinity or spread rules among themselves also limit the placement.",
 			place.Shortage{Plan: &plan.Refusal{
@@ -229,8 +306,8 @@ func TestSentence(t *testing.T) {
 			}},
 		},
 		{
-			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free up " +
-				"capacity for 3 members in s (at least 2 now), or delete all pods of the gang so that they start elsewhere.",
+			"a runs in s, which has no room; the gang moves only as a whole: the members that wait must run in the same domain. Free up " +
+				"capacity for 3 members in s (at least 2 now), or delete all pods of the gang if another domain takes all of them.",
 			place.Shortage{
 				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "s", Slots: 2}}, Dependent: true, LowerBounds: true},
 				Pin:  &cause.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 2},
@@ -238,8 +315,8 @@ func TestSentence(t *testing.T) {
 		},
 		{ // the one gang that needs nodes is the subject
 			"Gang default/vj (sub-group part 0) needs 2 in one BlockLayer domain; best is s0/b0 with 1 member that would fit now. " +
-				"The needed gangs or sub-groups are placed. Optional ones that wait: 1; each starts whole or not at all.",
-			place.Shortage{Joins: true, Plan: &plan.Refusal{
+				"The needed gangs or sub-groups are placed. Optional gangs or sub-groups that wait: 1; each starts whole or not at all.",
+			place.Shortage{Joins: true, Surplus: true, Plan: &plan.Refusal{
 				Want: 2, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 4}}, Deeper: []plan.DeeperSets{
 					{Layer: "BlockLayer", Gangs: 1, Sets: 1, Every: true},
 				},
@@ -266,8 +343,8 @@ func TestSentence(t *testing.T) {
 			},
 		},
 		{ // each fits by itself, and not all of them
-			"a runs in s, which has no room; the gang moves only as a whole: its other members must run in the same domain. Free up " +
-				"more capacity in s, or delete all pods of the gang so that they start elsewhere.",
+			"a runs in s, which has no room; the gang moves only as a whole: the members that wait must run in the same domain. Free up " +
+				"more capacity in s, or delete all pods of the gang if another domain takes all of them.",
 			place.Shortage{Plan: block, Pin: &cause.Pin{Members: []string{"a"}, DomainPath: "s", Want: 3, Capacity: 5}},
 		},
 	} {

@@ -242,25 +242,28 @@ func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 	}
 	repairing, isRepaired := Repairing(r)
 	t.reportRepair(r, repairing, isRepaired)
+	promise, isPromised := promiseCondition(state.Promise)
+	t.reportPromise(r, promise, isPromised)
 	if members := membersSubject(name); t.options.Settle >= 0 && t.memory.isNews(members, memberMessage(r)) {
 		t.Writer.DoAfter(members, memberSettle*t.options.Settle, func(context.Context) error { t.reportMembers(ref); return nil })
 	}
 	if score, ok := t.cache.Score(ref); ok {
 		t.Writer.DoAfter("score "+string(score.Object.UID), t.options.Settle, func(ctx context.Context) error { return t.writeScore(ctx, ref) })
 	}
+	now := metav1.NewTime(t.options.Clock.Now())
 	if r.PodGroup != nil && r.Condition != "" {
 		old := Conditions{r.PodGroup.Status.Conditions}
-		return t.Writer.Custom(ctx, r.Resource, r.PodGroup, old,
-			InitialConditions(old, r.Condition, c, state.Started, r.PodGroup.Generation, metav1.NewTime(t.options.Clock.Now())))
+		written := InitialConditions(old, r.Condition, c, state.Started, r.PodGroup.Generation, now)
+		return t.Writer.Custom(ctx, r.Resource, r.PodGroup, old, withPromise(written, promise, isPromised, now))
 	}
 	if r.PodGroup == nil || r.ReadOnly {
 		return nil
 	}
 	n := Counts{Bound: r.Bound, Running: r.Running, Succeeded: r.Succeeded, Failed: r.Failed, Owners: r.Owners, Domain: r.Domain}
 	n.Position = t.memory.position(ref, r.PodGroup.Status.Position)
-	now := metav1.NewTime(t.options.Clock.Now())
 	written := PodGroup(r.PodGroup.Status, state, n, now)
 	setRepairing(&written, repairing, isRepaired, now)
+	setPromise(&written.Conditions, promise, isPromised, now)
 	return t.Writer.Custom(ctx, r.Resource, r.PodGroup, r.PodGroup.Status, written)
 }
 

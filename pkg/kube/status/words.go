@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -28,6 +29,7 @@ const (
 	PreemptionSurplus                     // the waiting members are beyond minMember
 	PreemptionLeftOut                     // excluded nodes have capacity
 	PreemptionUntried                     // no eviction was found within the search limit
+	PreemptionRepelled                    // no eviction was found; pods keep members off other nodes
 	PreemptionEnding                      // another gang is finishing; after that, fewer victims are needed
 )
 
@@ -45,8 +47,13 @@ var preemptionWords = map[Preemption]string{
 	PreemptionSurplus: "not eligible: minMember is reached, further members do not evict",
 	PreemptionLeftOut: "not eligible: nodes that are excluded for now have capacity",
 	PreemptionUntried: "preemption is not helpful for scheduling: no eviction found that frees enough capacity (search limit reached)",
-	PreemptionEnding:  "not eligible yet: a gang is finishing, after that fewer pods need to be evicted",
+	PreemptionRepelled: "preemption is not helpful for scheduling: no eviction found that frees enough capacity " +
+		"(not every set of victims was tried; delete the pods whose anti-affinity excludes nodes)",
+	PreemptionEnding: "not eligible yet: a gang is finishing, after that fewer pods need to be evicted",
 }
+
+// Inconclusive returns whether an eviction that helps may exist although none was found.
+func (p Preemption) Inconclusive() bool { return p == PreemptionUntried || p == PreemptionRepelled }
 
 // Says returns the words for the result p. atPermit and pending are the group's numbers of members at Permit and of pending members.
 func (p Preemption) Says(atPermit, pending int) string {
@@ -108,7 +115,9 @@ var plainResults = map[string]string{
 	preemptionWords[PreemptionSurplus]:   "Members beyond minMember evict no pod.",
 	preemptionWords[PreemptionLeftOut]:   "The gang evicts no pod: nodes that are excluded for now have capacity.",
 	preemptionWords[PreemptionUntried]:   "No eviction found that frees enough capacity (search limit reached).",
-	preemptionWords[PreemptionEnding]:    "The gang evicts no pod yet: another gang is finishing, and then fewer evictions are needed.",
+	preemptionWords[PreemptionRepelled]: "No eviction found that frees enough capacity (not every set of victims was tried). " +
+		"Delete the pods whose anti-affinity excludes nodes, or wait until they end.",
+	preemptionWords[PreemptionEnding]: "The gang evicts no pod yet: another gang is finishing, and then fewer evictions are needed.",
 }
 
 // Plain returns the result p as a sentence for users; "" if it has none.
@@ -194,6 +203,12 @@ func Kept(members, minMember int, domain string) string {
 		domain = " in " + domain
 	}
 	return fmt.Sprintf(". The gang is starving: free capacity%s is reserved for it (%d of %d members)", domain, members, minMember)
+}
+
+// ForceFitLater returns the sentence on a gang that may evict gangs of equal priority once it was unschedulable for so long.
+func ForceFitLater(after time.Duration) string {
+	const words = "Once the gang is unschedulable for %s, it may evict gangs of equal priority that were created after it (forceFit)."
+	return fmt.Sprintf(words, after)
 }
 
 // ForRepresentative returns the message for the representative at the end of its cycle, with space for the scheduler's prefix.

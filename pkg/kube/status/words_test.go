@@ -144,6 +144,8 @@ func TestTableShowsNoTextForTools(t *testing.T) {
 		status.PreemptionNever:     "Needs 3. With preemptionPolicy Never the gang evicts no pod.",
 		status.PreemptionNoVictims: "Needs 3. No running pod may be evicted for the gang.",
 		status.PreemptionUntried:   "Needs 3. No eviction found that frees enough capacity (search limit reached).",
+		status.PreemptionRepelled: "Needs 3. No eviction found that frees enough capacity (not every set of victims was tried). " +
+			"Delete the pods whose anti-affinity excludes nodes, or wait until they end.",
 	} {
 		ofGang := status.Explained{Sentence: needs.Sentence, Text: preemption.After(needs.Text)}
 		require.Equal(t, want, status.Plain("0/12 nodes are available: "+needs.ForRepresentative(preemption, 0, 3)))

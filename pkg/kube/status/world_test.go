@@ -72,7 +72,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		w.client.PrependReactor("patch", "*", w.note)
 		w.custom.PrependReactor("patch", "*", w.note)
 		ctx, cancel := context.WithCancel(t.Context())
-		w.writer = status.NewWriter(w.client, w.custom)
+		w.writer = status.NewWriter(w.client, w.custom, clock.RealClock{})
 		w.teller = status.NewReporter(w.writer, w,
 			status.ReporterOptions{Clock: clock.RealClock{}, Settle: settle, Busy: func() bool { return w.busy.Load() }, Topology: true})
 		w.meter = status.NewMeter(clock.RealClock{})

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+	"k8s.io/utils/clock"
 
 	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 )
@@ -28,20 +29,27 @@ import (
 type Writer struct {
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
-	queue   workqueue.TypedRateLimitingInterface[string]
+	clock   clock.WithTicker
+	queue   workqueue.TypedDelayingInterface[string]
+	retries workqueue.TypedRateLimiter[string] // how long a failed write waits
 
 	mu   sync.Mutex
 	jobs map[string]*job // by key; the latest wins
 }
 
 // job is a scheduled write. A newer job of the same key has another pointer.
-type job struct{ do func(context.Context) error }
+type job struct {
+	do      func(context.Context) error
+	due     time.Time
+	started bool
+}
 
-// NewWriter returns a Writer; nothing is written before Run.
-func NewWriter(client kubernetes.Interface, dyn dynamic.Interface) *Writer {
+// NewWriter returns a Writer; nothing is written before Run. The clock clk measures the delays.
+func NewWriter(client kubernetes.Interface, dyn dynamic.Interface, clk clock.WithTicker) *Writer {
 	return &Writer{
-		client: client, dynamic: dyn, jobs: map[string]*job{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetryDelay, maxRetryDelay)),
+		client: client, dynamic: dyn, clock: clk, jobs: map[string]*job{},
+		queue:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{Clock: clk}),
+		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetryDelay, maxRetryDelay),
 	}
 }
 
@@ -62,17 +70,27 @@ func (w *Writer) Do(key string, do func(context.Context) error) { w.DoAfter(key,
 
 // DoAfter is Do after delay. Further calls for the key within delay cost no further write.
 func (w *Writer) DoAfter(key string, delay time.Duration, do func(context.Context) error) {
+	due := w.clock.Now().Add(delay)
 	w.mu.Lock()
-	w.jobs[key] = &job{do}
+	if old := w.jobs[key]; old != nil && !old.started && old.due.Before(due) {
+		due = old.due // as in the queue
+	}
+	w.jobs[key] = &job{do: do, due: due}
 	w.mu.Unlock()
 	w.queue.AddAfter(key, delay)
 }
 
-// Idle says whether no write is waiting or running.
+// Idle says whether no write is running or due.
 func (w *Writer) Idle() bool {
+	now := w.clock.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.jobs) == 0
+	for _, j := range w.jobs {
+		if !j.due.After(now) {
+			return false
+		}
+	}
+	return true
 }
 
 // A failed write is repeated after a while, twice as long each time, until it succeeds, fails permanently, or is replaced.
@@ -90,6 +108,9 @@ func (w *Writer) runNext(ctx context.Context) bool {
 	defer w.queue.Done(key)
 	w.mu.Lock()
 	j := w.jobs[key]
+	if j != nil {
+		j.started = true
+	}
 	w.mu.Unlock()
 	if j == nil {
 		return true
@@ -97,13 +118,17 @@ func (w *Writer) runNext(ctx context.Context) bool {
 	err := j.do(ctx)
 	if err != nil && !Permanent(err) && ctx.Err() == nil {
 		klog.FromContext(ctx).V(2).Info("Retrying a write", "key", key, "err", err)
-		w.queue.AddRateLimited(key)
+		delay := w.retries.When(key)
+		w.mu.Lock()
+		j.due, j.started = w.clock.Now().Add(delay), false
+		w.mu.Unlock()
+		w.queue.AddAfter(key, delay)
 		return true
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).Error(err, "cannot write status", "key", key)
 	}
-	w.queue.Forget(key)
+	w.retries.Forget(key)
 	w.mu.Lock()
 	if w.jobs[key] == j { // else the queue has a newer job
 		delete(w.jobs, key)

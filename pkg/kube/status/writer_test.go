@@ -17,6 +17,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
@@ -47,7 +48,7 @@ func TestStatusWithoutSubresource(t *testing.T) {
 			}
 			return true, nil, test.atObject
 		})
-		w := status.NewWriter(fake.NewClientset(), client)
+		w := status.NewWriter(fake.NewClientset(), client, clock.RealClock{})
 		pg := &sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g", UID: "u"}}
 		is := pg.Status
 		is.Scheduled = 1
@@ -126,7 +127,9 @@ func TestWritesAgain(t *testing.T) {
 						}
 						return nil
 					})
-					require.False(t, w.writer.Idle(), "it is still to be written")
+					require.True(t, w.writer.Idle(), "it is due later")
+					w.pass(50 * time.Millisecond)
+					require.Empty(t, at)
 					w.pass(10 * time.Minute)
 					require.Equal(t, c.at, at)
 					require.True(t, w.writer.Idle())
@@ -175,7 +178,7 @@ func TestTheLatestIsWritten(t *testing.T) {
 // TestNothingIsWrittenAgainAtTheEnd: a write that is cut off since the process ends is not made again.
 func TestNothingIsWrittenAgainAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := status.NewWriter(nil, nil)
+		w := status.NewWriter(nil, nil, clock.RealClock{})
 		ctx, cancel := context.WithCancel(t.Context())
 		n := 0
 		w.Do("k", func(context.Context) error {

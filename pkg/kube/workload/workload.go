@@ -169,7 +169,7 @@ func podOf(template *v1.PodTemplateSpec, owner metav1.Object, kind schema.GroupV
 	}
 }
 
-// headlessService returns the Service that gives pods their host names.
+// headlessService returns the Service under which pods have DNS names, also before they are ready.
 func headlessService(name string, owner metav1.Object, kind schema.GroupVersionKind, selector map[string]string) *v1.Service {
 	return &v1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},

@@ -24,6 +24,11 @@ export function age(since, at) {
 
 export const domainName = (path) => path || 'the cluster';
 
+// startWords says when a waiting gang starts.
+export function startWords(s) {
+  return s.time ? `${s.kind} for ${new Date(s.time).toLocaleString('en-GB')} in ${domainName(s.domain)}` : s.kind;
+}
+
 function table(head, rows, label) {
   return el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label },
     el('table', {},
@@ -61,7 +66,7 @@ export function explanation(e, go, show) {
   const queue = e.queue && (e.queue.position ? `${e.queue.position} of ${e.queue.of}` : 'no scheduler tries it now');
   out.push(facts(
     ['State', e.state], ['Members', e.members && `${e.members.bound} of ${e.members.min} bound, ${plural(e.members.exist, 'exists', 'exist')}`],
-    ['Queue', queue], ['Runs in', e.where && link(e.where.domain, go)], ['Starts in', e.next && link(e.next.domain, go)],
+    ['Queue', queue], ['Start', e.start && startWords(e.start)], ['Runs in', e.where && link(e.where.domain, go)], ['Starts in', e.next && link(e.next.domain, go)],
     ['On', e.next && e.next.nodes && e.next.nodes.slice(0, 12).join(', ') + (e.next.nodes.length > 12 ? ', …' : '')],
     ['Leave anyway', e.next && e.next.leave && e.next.leave.slice(0, 12).join(', ') + (e.next.leave.length > 12 ? ', …' : '')],
     ['Evicts', e.next && e.next.evicts && e.next.evicts.slice(0, 12).join(', ') + (e.next.evicts.length > 12 ? ', …' : '')],

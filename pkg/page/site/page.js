@@ -3,7 +3,7 @@
 import { apply, sameTree, buildTree, count, nameOf, plural } from './state.js';
 import { layout } from './layout.js';
 import { drawNodes, swatch, colours, colourOf } from './draw.js';
-import { el, age, explanation, inDomain, onNode, fitting, who, domainName } from './details.js';
+import { el, age, explanation, inDomain, onNode, fitting, who, domainName, startWords } from './details.js';
 
 const $ = (id) => document.getElementById(id);
 const map = $('map'), space = $('space'), canvas = $('canvas'), treeEl = $('tree');
@@ -86,7 +86,7 @@ function most(nodes) {
 // changedFor says whether what is looked at may be another now. That time passes changes nothing.
 function changedFor(before) {
   if (chosen.kind === 'gang') {
-    const one = (s) => JSON.stringify([s.waiting.find((w) => w.gang === chosen.name), s.gangs.find((g) => g.name === chosen.name)], (key, value) => (key === 'starts' ? undefined : value));
+    const one = (s) => JSON.stringify([s.waiting.find((w) => w.gang === chosen.name), s.gangs.find((g) => g.name === chosen.name)], (key, value) => (key === 'start' ? undefined : value));
     return one(before) !== one(state);
   }
   if (chosen.kind === 'node') return before.nodes !== state.nodes;
@@ -320,14 +320,13 @@ function mark(gang, kind) {
 
 function waiter(w) {
   const since = w.since ? `, for ${age(w.since, state.at)}` : '';
-  const starts = w.starts ? ` Expected at ${new Date(w.starts).toLocaleString('en-GB')}.` : '';
   return el('li', {}, el('button', { type: 'button', class: 'gang', onclick: () => choose({ kind: 'gang', name: w.gang }, { ask: true, focus: true }) },
     mark(gangs.get(w.gang), 'reserved'),
     el('span', { class: 'what' },
       el('span', { class: 'name' }, w.gang), ' ',
       el('span', { class: 'state' }, w.state), ' ',
       el('span', { class: 'quiet' }, `${w.bound}/${w.min} bound, priority ${w.priority}${since}`),
-      el('span', { class: 'reason' }, w.reason + starts))));
+      el('span', { class: 'reason' }, w.reason + (w.start ? ` Start ${startWords(w.start)}.` : '')))));
 }
 
 function running(g) {

@@ -1,4 +1,4 @@
-package main
+package history
 
 import (
 	"fmt"
@@ -16,6 +16,8 @@ import (
 )
 
 const (
+	// WholeNode is the number of GPUs of a node.
+	WholeNode  = 8
 	profile    = "muster-scheduler"
 	gangLabel  = "pod-group.scheduling.sigs.k8s.io"
 	groupsAPI  = "scheduling.sigs.k8s.io"
@@ -68,16 +70,17 @@ func (o Options) cluster() (*simulate.Set, error) {
 	return set, set.Add("clusternetworktopology.yaml", layers)
 }
 
-func (o Options) spineOf(node int) int { return node / o.Spine }
+// SpineOf returns the spine of a node.
+func (o Options) SpineOf(node int) int { return node / o.Spine }
 
 func nodeName(node int) string { return fmt.Sprintf("node-%d", node) }
 
 // node returns a node with a taint, or without if taint is "".
 func (o Options) node(n int, taint string) *v1.Node {
-	all := v1.ResourceList{v1.ResourceCPU: resource.MustParse("8"), v1.ResourcePods: resource.MustParse("110")}
+	all := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(WholeNode, resource.DecimalSI), v1.ResourcePods: resource.MustParse("110")}
 	out := &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName(n), Labels: map[string]string{
-			localcluster.SpineLabel: fmt.Sprintf("spine-%d", o.spineOf(n)), localcluster.BlockLabel: fmt.Sprintf("block-%d", n/8),
+			localcluster.SpineLabel: fmt.Sprintf("spine-%d", o.SpineOf(n)), localcluster.BlockLabel: fmt.Sprintf("block-%d", n/8),
 			v1.LabelHostname: nodeName(n),
 		}},
 		Status: v1.NodeStatus{
@@ -110,18 +113,18 @@ func podGroup(j *Job) *unstructured.Unstructured {
 	}}
 }
 
-// pod returns a pod that takes a whole node; gang is the name of its PodGroup, or "".
-func pod(name, gang string) *v1.Pod {
-	whole := v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}
+// pod returns a pod that takes so many GPUs, for which CPUs stand; inGroup is the name of its PodGroup, or "".
+func pod(name, inGroup string, gpus int) *v1.Pod {
+	requests := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI)}
 	out := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
 		Spec: v1.PodSpec{
 			SchedulerName: profile,
-			Containers:    []v1.Container{{Name: "main", Image: "none", Resources: v1.ResourceRequirements{Requests: whole}}},
+			Containers:    []v1.Container{{Name: "main", Image: "none", Resources: v1.ResourceRequirements{Requests: requests}}},
 		},
 	}
-	if gang != "" {
-		out.Labels = map[string]string{gangLabel: gang}
+	if inGroup != "" {
+		out.Labels = map[string]string{gangLabel: inGroup}
 	}
 	return out
 }

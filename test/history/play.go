@@ -1,4 +1,4 @@
-package main
+package history
 
 import (
 	"context"
@@ -15,28 +15,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
-// configuration is what differs between two plays of a trace.
-type configuration struct {
-	name string
-	args string // of the plugin Coscheduling
-	// anywhere recreates lost members as pods without a gang: they go to any node, as the pods of kube-scheduler do.
-	anywhere bool
-	holds    bool // capacity is held for lost members
-	swaps    bool // a smaller gang of equal priority may be evicted
-}
-
-// configurations are the columns of the table. The first is Muster as shipped.
-var configurations = []configuration{
-	{name: "Muster", args: "repairTimeout: 10m", holds: true, swaps: true},
-	{name: "1 spare", args: "repairTimeout: 10m, spares: [{layer: SpineLayer, nodes: 1}]", holds: true, swaps: true},
-	{name: "2 spares", args: "repairTimeout: 10m, spares: [{layer: SpineLayer, nodes: 2}]", holds: true, swaps: true},
-	{name: "no swap", args: "repairTimeout: 10m, repairSwap: false", holds: true},
-	{name: "repair off", args: "repairTimeout: 0s, repairSwap: false"},
-	{name: "anywhere", args: "repairTimeout: 0s, repairSwap: false", anywhere: true},
+// Configuration is what differs between two plays of a trace, a column of the table.
+type Configuration struct {
+	Name string
+	Args string // of the plugin Coscheduling
+	// Anywhere recreates lost members as pods without a gang: they go to any node, as the pods of kube-scheduler do.
+	Anywhere bool
+	Declares float64 // part of the jobs that declare their run time
+	// Player plays the trace without the scheduler, if it is not nil.
+	Player func(Trace) Result
 }
 
 // A simulation is quiet between two events. The clock then advances by as long as no pod was bound or evicted, within these bounds.
@@ -61,6 +54,9 @@ const unbound = -1
 // run is a job that has come and has not ended.
 type run struct {
 	*Job
+	wait    *Wait
+	key     gang.Ref
+	promise gang.Promise // as it was last read
 	members []*member
 	started bool
 	spine   int // of the first start
@@ -81,28 +77,56 @@ type Outcome struct {
 	InDomain bool          // the replacement is in the gang's spine
 }
 
+// Result is what one configuration made of its traces.
+type Result struct {
+	Faults       int // of nodes
+	Outcomes     []Outcome
+	Waits        []*Wait  // of all jobs
+	Gangs        int      // that have started
+	Broken       []string // gangs with a member outside of their Must
+	PodsEvicted  int
+	GangsEvicted int
+	Used         time.Duration // × nodes: pods of jobs all of whose pods run
+	Waiting      time.Duration // × nodes: pods of gangs that wait for missing members
+	Held         time.Duration // × nodes: free capacity that is held for missing members
+}
+
+// add adds the figures of another trace.
+func (r *Result) add(o Result) {
+	r.Faults, r.Gangs = r.Faults+o.Faults, r.Gangs+o.Gangs
+	r.PodsEvicted, r.GangsEvicted = r.PodsEvicted+o.PodsEvicted, r.GangsEvicted+o.GangsEvicted
+	r.Used, r.Waiting, r.Held = r.Used+o.Used, r.Waiting+o.Waiting, r.Held+o.Held
+	r.Outcomes, r.Broken = append(r.Outcomes, o.Outcomes...), append(r.Broken, o.Broken...)
+	r.Waits = append(r.Waits, o.Waits...)
+}
+
 // play is one configuration's history.
 type play struct {
-	configuration
+	Configuration
 	trace  Trace
 	world  *simulate.World
 	begin  time.Time
 	now    time.Duration
 	agenda agenda
 	runs   map[string]*run
-	pods   map[string]*member // by the name of the pod
-	on     []*member          // by node
+	pods   map[string]*member // by pod name
+	on     [][]*member        // by node
+	queue  []*run             // gangs that wait, the first one first.
 	probe  *v1.Pod            // of another gang, to ask what is reserved
 	Result
 }
 
-// playTrace plays a trace to a configuration.
-func playTrace(ctx context.Context, c configuration, t Trace) (r Result, err error) {
+// Play plays a trace to a configuration.
+func Play(ctx context.Context, c Configuration, t Trace) (r Result, err error) {
+	if c.Player != nil {
+		return c.Player(t), nil
+	}
 	// The simulation waits again and again until nothing moves, which is sooner on one thread and with few collections.
 	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	p := &play{
-		configuration: c, trace: t, runs: map[string]*run{}, pods: map[string]*member{}, on: make([]*member, t.Nodes), probe: pod("probe", ""),
+		Configuration: c, trace: t, runs: map[string]*run{}, pods: map[string]*member{}, on: make([][]*member, t.Nodes),
+		probe: pod("probe", "", WholeNode),
 	}
 	p.Result.Faults = len(t.Breaks)
 	set, err := t.cluster()
@@ -130,7 +154,7 @@ profiles:
   pluginConfig:
   - name: Coscheduling
     args: {%s}
-`, profile, p.args)
+`, profile, p.Args)
 }
 
 // perform plays the trace until its end.
@@ -140,7 +164,7 @@ func (p *play) perform(ctx context.Context) error {
 	}
 	p.next(ctx, 0)
 	step := leastStep
-	for p.now < p.trace.during() {
+	for p.now < p.trace.During() {
 		changed, err := p.world.Work(ctx)
 		if err != nil {
 			return err
@@ -148,7 +172,10 @@ func (p *play) perform(ctx context.Context) error {
 		if step = min(2*step, mostStep); changed && p.look(ctx) {
 			step = leastStep
 		}
-		until := min(p.now+step, p.trace.during())
+		if p.Declares > 0 {
+			p.readPromises()
+		}
+		until := min(p.now+step, p.trace.During())
 		if len(p.agenda) > 0 {
 			until = min(until, max(p.agenda[0].at, p.now))
 		}
@@ -177,13 +204,12 @@ func (p *play) next(ctx context.Context, i int) {
 
 // pass adds to the figures what is true for a while.
 func (p *play) pass(d time.Duration) {
-	for _, m := range p.on {
+	for _, m := range slices.Concat(p.on...) {
 		switch {
-		case m == nil:
 		case m.whole:
-			p.Used += d
+			p.Used += d * time.Duration(m.GPUs) / WholeNode
 		case m.started:
-			p.Waiting += d
+			p.Waiting += d * time.Duration(m.GPUs) / WholeNode
 		}
 	}
 	reserved := p.world.Shared().Cache
@@ -207,11 +233,13 @@ func (p *play) apply(ctx context.Context, objects ...runtime.Object) error {
 
 // come creates the pods of a job.
 func (p *play) come(ctx context.Context, j *Job) error {
-	r := &run{Job: j, left: j.Lasts}
+	r := &run{Job: j, wait: &Wait{Job: *j}, left: j.Lasts}
+	p.Waits = append(p.Waits, r.wait)
 	p.runs[j.Name] = r
 	var objects []runtime.Object
 	if j.Nodes > 1 {
 		objects = append(objects, podGroup(j))
+		p.queue = append(p.queue, r)
 	}
 	for i := range j.Nodes {
 		m := &member{run: r, number: i, node: unbound}
@@ -224,17 +252,20 @@ func (p *play) come(ctx context.Context, j *Job) error {
 // newPod returns a new pod for a member.
 func (p *play) newPod(m *member) *v1.Pod {
 	m.pod = fmt.Sprintf("%s-%d-%d", m.Name, m.number, m.made)
-	m.noGang = m.Nodes == 1 || p.anywhere && m.started
+	m.noGang = m.Nodes == 1 || p.Anywhere && m.started
 	m.made++
 	p.pods[m.pod] = m
-	return m.object()
+	return p.object(m)
 }
 
 // object returns the member's pod as it was created.
-func (m *member) object() *v1.Pod {
-	out := pod(m.pod, m.Name)
+func (p *play) object(m *member) *v1.Pod {
+	out := pod(m.pod, m.Name, m.GPUs)
 	if m.noGang {
-		out = pod(m.pod, "")
+		out = pod(m.pod, "", m.GPUs)
+	}
+	if m.Declarer < p.Declares {
+		out.Annotations = map[string]string{scheduling.AnnotationMaxRuntime: m.Limit.String()}
 	}
 	out.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "batch/v1", Kind: "Job", Name: m.Name, UID: types.UID(m.Name), Controller: new(true),
@@ -252,27 +283,25 @@ func (p *play) fail(ctx context.Context, f Fault) error {
 		return err
 	}
 	p.agenda.add(f.At+f.Down, func() error { return p.apply(ctx, p.trace.node(f.Node, "")) })
-	m := p.on[f.Node]
-	if m == nil {
-		return nil
-	}
-	if m.started && m.Nodes > 1 {
-		m.waiting = append(m.waiting, &Outcome{Job: m.Name, Nodes: m.Nodes, At: p.now, Dead: f.Dead})
-	}
-	p.stop(m.run)
-	wait := time.Duration(0)
-	if f.Dead {
-		wait = toleration
-	}
-	name := m.pod
-	p.agenda.add(p.now+wait, func() error {
-		if p.pods[name] != m { // the job has ended
-			return nil
+	for _, m := range p.on[f.Node] {
+		if m.started && m.Nodes > 1 {
+			m.waiting = append(m.waiting, &Outcome{Job: m.Name, Nodes: m.Nodes, At: p.now, Dead: f.Dead})
 		}
-		object := m.object()
-		p.lose(ctx, m, f.Delay)
-		return p.apply(ctx, deleted(object, p.world.Now()))
-	})
+		p.stop(m.run)
+		wait := time.Duration(0)
+		if f.Dead {
+			wait = toleration
+		}
+		name := m.pod
+		p.agenda.add(p.now+wait, func() error {
+			if p.pods[name] != m { // the job has ended
+				return nil
+			}
+			object := p.object(m)
+			p.lose(ctx, m, f.Delay)
+			return p.apply(ctx, deleted(object, p.world.Now()))
+		})
+	}
 	return nil
 }
 
@@ -289,7 +318,7 @@ func (p *play) stop(r *run) {
 func (p *play) lose(ctx context.Context, m *member, delay time.Duration) {
 	p.stop(m.run)
 	p.forget(m)
-	if !p.anywhere && !slices.ContainsFunc(m.members, func(m *member) bool { return m.node != unbound }) {
+	if !p.Anywhere && !slices.ContainsFunc(m.members, func(m *member) bool { return m.node != unbound }) {
 		m.started = false // no member fixes the gang's domain any more: it starts again
 	}
 	p.agenda.add(p.now+delay, func() error {
@@ -304,7 +333,7 @@ func (p *play) lose(ctx context.Context, m *member, delay time.Duration) {
 func (p *play) forget(m *member) {
 	delete(p.pods, m.pod)
 	if m.node != unbound {
-		p.on[m.node] = nil
+		p.on[m.node] = slices.DeleteFunc(p.on[m.node], func(other *member) bool { return other == m })
 	}
 	m.pod, m.node = "", unbound
 }
@@ -321,8 +350,8 @@ func (p *play) look(ctx context.Context) (news bool) {
 		if _, err := fmt.Sscanf(pod.Spec.NodeName, "node-%d", &m.node); err != nil {
 			panic(err)
 		}
-		p.on[m.node], news = m, true
-		if m.started && p.trace.spineOf(m.node) != m.spine && !m.noGang {
+		p.on[m.node], news = append(p.on[m.node], m), true
+		if m.started && p.trace.SpineOf(m.node) != m.spine && !m.noGang {
 			p.Broken = append(p.Broken, m.Name)
 		}
 		if !slices.ContainsFunc(m.members, func(m *member) bool { return m.node == unbound }) {
@@ -347,12 +376,16 @@ func (p *play) look(ctx context.Context) (news bool) {
 // resume begins the work of a run all pods of which have a node.
 func (p *play) resume(ctx context.Context, r *run) {
 	if !r.started {
-		r.started, r.spine = true, p.trace.spineOf(r.members[0].node)
-		if slices.ContainsFunc(r.members, func(m *member) bool { return p.trace.spineOf(m.node) != r.spine }) {
+		r.started, r.spine = true, p.trace.SpineOf(r.members[0].node)
+		if slices.ContainsFunc(r.members, func(m *member) bool { return p.trace.SpineOf(m.node) != r.spine }) {
 			p.Broken = append(p.Broken, r.Name)
+		}
+		if !r.wait.Started {
+			r.wait.Started, r.wait.For = true, p.now-r.At
 		}
 		if r.Nodes > 1 {
 			p.Gangs++
+			p.queue = slices.DeleteFunc(p.queue, func(other *run) bool { return other == r })
 		}
 	}
 	p.judge(r, true)
@@ -370,7 +403,7 @@ func (p *play) resume(ctx context.Context, r *run) {
 func (p *play) judge(r *run, whole bool) {
 	for _, m := range r.members {
 		for _, o := range m.waiting {
-			o.Whole, o.After, o.InDomain = whole, p.now-o.At, whole && p.trace.spineOf(m.node) == r.spine
+			o.Whole, o.After, o.InDomain = whole, p.now-o.At, whole && p.trace.SpineOf(m.node) == r.spine
 			p.Outcomes = append(p.Outcomes, *o)
 		}
 		m.waiting = nil
@@ -382,9 +415,9 @@ func (p *play) end(ctx context.Context, r *run) error {
 	delete(p.runs, r.Name)
 	var done, gone []runtime.Object
 	for _, m := range r.members {
-		succeeded := m.object()
+		succeeded := p.object(m)
 		succeeded.Spec.NodeName, succeeded.Status.Phase = nodeName(m.node), v1.PodSucceeded
-		done, gone = append(done, succeeded), append(gone, deleted(m.object(), p.world.Now()))
+		done, gone = append(done, succeeded), append(gone, deleted(p.object(m), p.world.Now()))
 		p.forget(m)
 	}
 	if r.Nodes > 1 {
@@ -393,37 +426,16 @@ func (p *play) end(ctx context.Context, r *run) error {
 	return errors.Join(p.apply(ctx, done...), p.apply(ctx, gone...))
 }
 
-// finish closes the faults of gangs that are not whole when the history ends.
+// finish closes the faults of gangs that are not whole, and the waits of jobs that have not started, when the history ends.
 func (p *play) finish() {
+	for _, w := range p.Waits {
+		if !w.Started {
+			w.For = p.now - w.At
+		}
+	}
 	for _, j := range p.trace.Jobs {
 		if r := p.runs[j.Name]; r != nil {
 			p.judge(r, false)
 		}
 	}
-}
-
-// agenda is what is to be done, the next first.
-type agenda []due
-
-type due struct {
-	at time.Duration
-	do func() error
-}
-
-// add has something done at its time, after all that was to be done then.
-func (a *agenda) add(when time.Duration, do func() error) {
-	i, _ := slices.BinarySearchFunc(*a, when, func(d due, when time.Duration) int {
-		if d.at <= when {
-			return -1
-		}
-		return 1
-	})
-	*a = slices.Insert(*a, i, due{when, do})
-}
-
-// pop takes what is next.
-func (a *agenda) pop() func() error {
-	next := (*a)[0]
-	*a = (*a)[1:]
-	return next.do
 }
