@@ -73,6 +73,7 @@ func Start(ctx context.Context, o Options, rooms Rooms, args config.Args, h fwk.
 		options: o, handle: h, profiles: map[string]*Plugin{}, Writer: status.NewWriter(h.ClientSet(), source.Dynamic, o.Clock),
 		Meter: status.NewMeter(o.Clock),
 	}
+	s.Writer.Before = o.BeforeWrite
 	s.teller = status.NewReporter(s.Writer, h.EventRecorder(), status.ReporterOptions{
 		Clock: o.Clock, Settle: o.Settle, Busy: o.Busy, Topology: o.TopologyManager == nil || *o.TopologyManager, Unread: o.NoGangStatus,
 		SpareProblems: s.SpareProblems,

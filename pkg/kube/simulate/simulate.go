@@ -223,8 +223,9 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	registry := family.Factories(family.Options{Plugins: s.plugins, Options: plugin.Options{
 		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, ListenerRatio: 1,
 		Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried, NoGangStatus: s.unread,
-		// The plugin calls Busy before it reads a gang's status, which must not change meanwhile.
-		Busy: func() bool { _ = s.gate.pass(ctx, "status"); return false }, Unanswered: pace.Unanswered,
+		// One at a time, in the order of their names: works that end at one moment change the same state.
+		BeforeWrite: func(ctx context.Context, name string) { _ = s.gate.pass(ctx, "work "+name) },
+		Unanswered:  pace.Unanswered,
 	}})
 	if err := family.CheckConfig(cfg.Profiles, registry); err != nil {
 		return &ConfigError{err}

@@ -27,6 +27,9 @@ import (
 
 // Writer runs writes in the background: for each key only the latest, and again after a failure that is not Permanent.
 type Writer struct {
+	// Before, unless it is nil, is called before each write with its key. It must be set before Run. Simulations order the writes with it.
+	Before func(ctx context.Context, key string)
+
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
 	clock   clock.WithTicker
@@ -106,6 +109,9 @@ func (w *Writer) runNext(ctx context.Context) bool {
 		return false
 	}
 	defer w.queue.Done(key)
+	if w.Before != nil {
+		w.Before(ctx, key)
+	}
 	w.mu.Lock()
 	j := w.jobs[key]
 	if j != nil {
