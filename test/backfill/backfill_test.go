@@ -51,6 +51,9 @@ func TestPromiseIsKept(t *testing.T) {
 	require.LessOrEqual(t, of(3).At+of(3).For, of(3).Promised)
 	require.Equal(t, 34*time.Minute, of(4).For, "in strict order the gang waits for the first four nodes of a spine")
 	require.Greater(t, of(0).For, of(3).For, "without a hold")
+	require.Zero(t, results[0].Holds)
+	require.Positive(t, results[3].Backfilled, "jobs of ten minutes run on held nodes until the promised start")
+	require.Less(t, results[3].Backfilled, results[3].Holds)
 	var out bytes.Buffer
 	report(&out, trace.Options, []uint64{1}, results)
 	require.Contains(t, out.String(), "| wait of 32 GPUs (1 jobs) |")

@@ -66,6 +66,11 @@ func latest(r history.Result, o history.Options) (most time.Duration) {
 	return most
 }
 
+// nodes returns how many of the cluster's nodes a sum of node times is on the mean.
+func nodes(sum time.Duration, o history.Options, seeds int) string {
+	return fmt.Sprintf("%.1f", sum.Hours()/(o.During().Hours()*float64(seeds)))
+}
+
 // number returns how many jobs there are of a kind.
 func number(r history.Result, of func(*history.Wait) bool) string {
 	n := 0
@@ -102,6 +107,8 @@ func rows(o history.Options, seeds int, results []history.Result) (all []history
 			return number(r, func(w *history.Wait) bool { return !w.Started })
 		}},
 		history.Row{Name: "GPUs in use, mean", Text: func(r history.Result) string { return r.Utilisation(o, seeds) }},
+		history.Row{Name: "nodes held for waiting gangs, mean", Text: func(r history.Result) string { return nodes(r.Holds, o, seeds) }},
+		history.Row{Name: "… of these with backfilled work, mean", Text: func(r history.Result) string { return nodes(r.Backfilled, o, seeds) }},
 		history.Row{Name: "gangs with a promised start", Text: func(r history.Result) string {
 			promised, _ := judged(r, o)
 			return fmt.Sprint(len(promised))

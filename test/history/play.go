@@ -46,6 +46,7 @@ type member struct {
 	made    int    // pods so far
 	node    int    // unbound if none
 	noGang  bool   // the pod is no member for the scheduler
+	fills   bool   // its node was held for a waiting gang when the pod was bound
 	waiting []*Outcome
 }
 
@@ -89,6 +90,8 @@ type Result struct {
 	Used         time.Duration // × nodes: pods of jobs all of whose pods run
 	Waiting      time.Duration // × nodes: pods of gangs that wait for missing members
 	Held         time.Duration // × nodes: free capacity that is held for missing members
+	Holds        time.Duration // × nodes: held for gangs that wait for their start, with or without a promise
+	Backfilled   time.Duration // × nodes: of Holds, used by pods that were bound while the node was held
 }
 
 // add adds the figures of another trace.
@@ -96,6 +99,7 @@ func (r *Result) add(o Result) {
 	r.Faults, r.Gangs = r.Faults+o.Faults, r.Gangs+o.Gangs
 	r.PodsEvicted, r.GangsEvicted = r.PodsEvicted+o.PodsEvicted, r.GangsEvicted+o.GangsEvicted
 	r.Used, r.Waiting, r.Held = r.Used+o.Used, r.Waiting+o.Waiting, r.Held+o.Held
+	r.Holds, r.Backfilled = r.Holds+o.Holds, r.Backfilled+o.Backfilled
 	r.Outcomes, r.Broken = append(r.Outcomes, o.Outcomes...), append(r.Broken, o.Broken...)
 	r.Waits = append(r.Waits, o.Waits...)
 }
@@ -111,6 +115,7 @@ type play struct {
 	runs   map[string]*run
 	pods   map[string]*member // by pod name
 	on     [][]*member        // by node
+	held   map[string]bool    // nodes that are held for gangs that wait for their start, when time last passed
 	queue  []*run             // gangs that wait, the first one first.
 	probe  *v1.Pod            // of another gang, to ask what is reserved
 	Result
@@ -213,6 +218,13 @@ func (p *play) pass(d time.Duration) {
 		}
 	}
 	reserved := p.world.Shared().Cache
+	p.held = reserved.HeldNodes()
+	p.Holds += d * time.Duration(len(p.held))
+	for n, members := range p.on {
+		if p.held[nodeName(n)] && slices.ContainsFunc(members, func(m *member) bool { return m.fills }) {
+			p.Backfilled += d
+		}
+	}
 	for n := 0; n < len(p.on) && reserved.AnyPlaces(); n++ {
 		for _, member := range reserved.PlacesOn(nodeName(n), p.probe) {
 			if reserved.Pod(convert.PodKey(member)) == nil { // a stand-in of a missing member
@@ -351,6 +363,7 @@ func (p *play) look(ctx context.Context) (news bool) {
 			panic(err)
 		}
 		p.on[m.node], news = append(p.on[m.node], m), true
+		m.fills = p.held[pod.Spec.NodeName]
 		if m.started && p.trace.SpineOf(m.node) != m.spine && !m.noGang {
 			p.Broken = append(p.Broken, m.Name)
 		}
