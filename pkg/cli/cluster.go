@@ -39,7 +39,7 @@ into the cache ($MUSTER_CACHE, else "muster" in your cache folder). "cluster up"
 by itself; this is for doing it at another time.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := localcluster.BinariesOf(cmd.Context(), cmd.ErrOrStderr(), string(kubernetes),
+			_, err := localcluster.Binaries(cmd.Context(), cmd.ErrOrStderr(), string(kubernetes),
 				localcluster.Etcd, localcluster.APIServer, localcluster.ControllerManager, localcluster.Kubectl, localcluster.KWOK)
 			return err
 		},

@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(o.runOn(ctx, n, c), c.Stop())
 }
 
-// runOn starts the scheduler on a cluster and plays all examples.
+// runOn starts the scheduler on a cluster and plays all examples. With Keep it then waits until parent ends, also if an example failed.
 func (o Options) runOn(parent context.Context, n *narrator, c *localcluster.Cluster) error {
 	ctx, fail := context.WithCancelCause(parent)
 	defer fail(nil)
@@ -90,7 +90,7 @@ func (o Options) runOn(parent context.Context, n *narrator, c *localcluster.Clus
 	case parent.Err() != nil:
 		return interrupted(parent, err)
 	case ctx.Err() != nil:
-		err = context.Cause(ctx) // and not kubectl's message about its end
+		err = context.Cause(ctx) // kubectl's error says only that kubectl was killed
 	}
 	if err != nil {
 		err = errors.Join(err, copyLog(o.Err, scheduler.Log(), o.Keep))

@@ -99,8 +99,8 @@ func (b *Book) mayPromise(key Ref) bool {
 	return others < b.Promises
 }
 
-// HeldFor returns the promise of a pod's group, if a starving group holds capacity on a node in the name of the pod. ok is false for other
-// pods, and for short holds.
+// HeldFor returns the promise of a pod's group, if the group is starving and holds capacity on a node in the name of the pod. ok is false
+// for other pods, and for short holds, which have an end (CapacityHeld.For).
 func (b *Book) HeldFor(pod string) (p Promise, ok bool) {
 	m := b.pods[pod]
 	if m == nil {

@@ -97,27 +97,15 @@ var sources = map[Component]source{
 var buildFiles embed.FS
 
 // Binaries returns the paths of the components' binaries, and first builds the ones that are not in the cache (CacheDir). progress
-// receives the names of builds.
-func Binaries(ctx context.Context, progress io.Writer, components ...Component) (map[Component]string, error) {
-	return BinariesOf(ctx, progress, "", components...)
-}
-
-// BinariesOf is Binaries with kube-apiserver, kube-controller-manager and kube-scheduler of one of KubernetesVersions; "" is the newest.
-func BinariesOf(ctx context.Context, progress io.Writer, kubernetes string, components ...Component) (map[Component]string, error) {
-	version, err := KubernetesVersion(kubernetes)
-	if err != nil {
-		return nil, err
-	}
-	return build(ctx, progress, version, linkedAsUsual, components)
+// receives the names of builds. kubernetes is one of KubernetesVersions, for kube-apiserver, kube-controller-manager and kube-scheduler; ""
+// is the newest.
+func Binaries(ctx context.Context, progress io.Writer, kubernetes string, components ...Component) (map[Component]string, error) {
+	return build(ctx, progress, kubernetes, linkedAsUsual, components)
 }
 
 // StaticBinaries is Binaries with statically linked programs: for images FROM scratch, and for nodes with another system.
 func StaticBinaries(ctx context.Context, progress io.Writer, components ...Component) (map[Component]string, error) {
-	version, err := KubernetesVersion("")
-	if err != nil {
-		return nil, err
-	}
-	return build(ctx, progress, version, linkedStatically, components)
+	return build(ctx, progress, "", linkedStatically, components)
 }
 
 // linking is a way to link a program: a suffix of its folder's name, and linker flags.
@@ -129,7 +117,11 @@ var (
 )
 
 // build returns the components' paths, and builds the ones that are not in the cache.
-func build(ctx context.Context, progress io.Writer, version string, linked linking, components []Component) (map[Component]string, error) {
+func build(ctx context.Context, progress io.Writer, release string, linked linking, components []Component) (map[Component]string, error) {
+	version, err := KubernetesVersion(release)
+	if err != nil {
+		return nil, err
+	}
 	cache, err := CacheDir()
 	if err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func TestBuildOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			paths, err := Binaries(t.Context(), nil, Etcd)
+			paths, err := Binaries(t.Context(), nil, "", Etcd)
 			if err == nil {
 				_, err = os.Stat(paths[Etcd])
 			}
@@ -96,7 +96,7 @@ func TestBuildStatically(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, filepath.Join(cache, "bin/kubernetes-v1.37.0-static/kubectl"), paths[Kubectl])
 	}
-	_, err := Binaries(t.Context(), nil, Kubectl)
+	_, err := Binaries(t.Context(), nil, "", Kubectl)
 	require.NoError(t, err)
 	args, err := os.ReadFile(filepath.Join(calls, "args"))
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestBuildStatically(t *testing.T) {
 func TestBuildFails(t *testing.T) {
 	cache, _ := fakeGo(t, `echo half >$out; for i in $(seq 100); do echo "line $i."; done; exit 1`)
 	var progress strings.Builder
-	_, err := Binaries(t.Context(), &progress, KWOK)
+	_, err := Binaries(t.Context(), &progress, "", KWOK)
 	require.ErrorContains(t, err, "build kwok v0.8.0: go build: exit status 1\n…\nline 81.\n")
 	require.ErrorContains(t, err, "\nline 100.")
 	require.Contains(t, progress.String(), "building kwok v0.8.0 from source (about 1 minute, once)\n")
@@ -123,14 +123,14 @@ func TestBuildKeeps(t *testing.T) {
 list*sigs.k8s.io/jobset) touch $calls/config/crd.yaml; echo $calls;;
 *) echo binary >$out; mkdir -p $calls/config $calls/docs; touch $calls/docs/other;;
 esac`)
-	paths, err := Binaries(t.Context(), nil, JobSet)
+	paths, err := Binaries(t.Context(), nil, "", JobSet)
 	require.NoError(t, err)
 	require.Equal(t, []string{"/bin/jobset-v0.10.1/jobset", "/bin/jobset-v0.10.1/jobset.files/config/crd.yaml"}, leftIn(t, cache))
 	require.FileExists(t, filepath.Join(Kept(paths[JobSet]), "config", "crd.yaml"))
 
 	// The first folder was copied, and there is no second.
 	require.NoError(t, os.RemoveAll(filepath.Join(calls, "config")))
-	_, err = Binaries(t.Context(), nil, MPIOperator)
+	_, err = Binaries(t.Context(), nil, "", MPIOperator)
 	require.ErrorContains(t, err, "build mpi-operator v0.6.0: keep manifests: ")
 	require.NotContains(t, strings.Join(leftIn(t, cache), " "), "mpi-operator")
 }
@@ -140,7 +140,7 @@ func TestBuildCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error)
 	go func() {
-		_, err := Binaries(ctx, nil, KWOK)
+		_, err := Binaries(ctx, nil, "", KWOK)
 		result <- err
 	}()
 	require.Eventually(t, func() bool { return exists(calls + "/started") }, waitLong, waitTick)
@@ -153,7 +153,7 @@ func TestBuildWithoutGo(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("MUSTER_CACHE", cache)
 	t.Setenv("PATH", t.TempDir())
-	_, err := Binaries(t.Context(), nil, Kubectl)
+	_, err := Binaries(t.Context(), nil, "", Kubectl)
 	require.EqualError(t, err, `build kubectl v1.37.0: needs Go 1.26 or later, and there is no "go" on PATH `+
 		`(https://go.dev/dl); or put the binary at `+cache+`/bin/kubernetes-v1.37.0/kubectl`)
 }

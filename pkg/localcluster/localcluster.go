@@ -85,7 +85,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Controllers {
 		components = append(components, ControllerManager)
 	}
-	programs, err := BinariesOf(ctx, options.Progress, options.Kubernetes, components...)
+	programs, err := Binaries(ctx, options.Progress, options.Kubernetes, components...)
 	if err != nil {
 		return nil, err
 	}

@@ -235,7 +235,7 @@ func (s *trials) targets() (out [][]int) {
 	return slices.DeleteFunc(out, func(t []int) bool { return sum(t) == 0 })
 }
 
-// everyTarget returns all member counts per class that reach Need of every gang, best first.
+// everyTarget returns all member counts per class with which each gang has at least Need members, in the order of before.
 func (s *trials) everyTarget() (out [][]int) {
 	var all []vec
 	for i := range s.tables.size {

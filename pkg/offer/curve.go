@@ -81,7 +81,7 @@ func (c Curve) Widen(width int) Curve {
 	return out
 }
 
-// Round returns the curve with only the counts that are multiples of step.
+// Round returns the curve with its counts rounded down to multiples of step. Of several prices for one count it keeps the lowest.
 func (c Curve) Round(step Slots) Curve {
 	if step == 1 {
 		return c

@@ -26,7 +26,7 @@ func (s *OptionalGangs) String() string {
 	case s.Started == 0:
 		return fmt.Sprintf("at least %d of %d gangs must start, each whole", s.Least, s.Of)
 	}
-	return fmt.Sprintf("at least %d more of %d gangs must start, each whole", s.Least, s.Of)
+	return fmt.Sprintf("besides the gangs that run, at least %d of %d gangs must start, each whole", s.Least, s.Of)
 }
 
 // TooLarge is a set of gangs that no domain of its layer takes now, even without the job's other members. Running pods count.

@@ -102,7 +102,7 @@ func (v *View) Return(pods ...string) {
 	}
 }
 
-// count adds a pod's amounts to freed, for its quota and all above. With times -1 it subtracts them.
+// count adds a pod's amounts to v.freed, for its quota and all quotas above it. With times -1 it subtracts them.
 func (v *View) count(p *Pod, times int64) {
 	i, ok := v.book.tree.byName[p.Quota]
 	if !ok {

@@ -38,7 +38,7 @@ func Get() Info {
 	return from(version, commit, info)
 }
 
-// from prefers what the linker was told to what the Go tool knows.
+// from returns the Info of a program. The linker's version and commit precede the values in built.
 func from(version, commit string, built *debug.BuildInfo) Info {
 	if built.Main.Version != "(devel)" {
 		version = cmp.Or(version, built.Main.Version)

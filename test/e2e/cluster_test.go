@@ -75,7 +75,7 @@ func (h *harness) sharedCluster(t *testing.T, args []string) *cluster {
 
 // kubectlBinary builds kubectl if need be.
 func kubectlBinary(t *testing.T) string {
-	programs, err := localcluster.Binaries(t.Context(), t.Output(), localcluster.Kubectl)
+	programs, err := localcluster.Binaries(t.Context(), t.Output(), "", localcluster.Kubectl)
 	if err != nil {
 		t.Fatal(err)
 	}

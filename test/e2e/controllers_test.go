@@ -202,7 +202,7 @@ func (s *script) controller(ctx context.Context, args []string) error {
 			s.t.Skipf("%s needs %s, and cannot have its own /etc: %v: %s", c.component, c.etc, err, out)
 		}
 	}
-	programs, err := localcluster.Binaries(ctx, s.t.Output(), c.component)
+	programs, err := localcluster.Binaries(ctx, s.t.Output(), "", c.component)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func ours(pods string) string {
 func (w *world) kwok() {
 	config := filepath.Join(w.lab.Folder(), "kwok.yaml")
 	require.NoError(w, os.WriteFile(config, []byte(localcluster.KWOKBesideRealNodes()), 0o644))
-	program, err := localcluster.Binaries(w.Context(), os.Stdout, localcluster.KWOK)
+	program, err := localcluster.Binaries(w.Context(), os.Stdout, "", localcluster.KWOK)
 	require.NoError(w, err)
 	log, err := os.Create(filepath.Join(w.lab.Folder(), "kwok.log"))
 	require.NoError(w, err)

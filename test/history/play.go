@@ -46,7 +46,7 @@ type member struct {
 	made    int    // pods so far
 	node    int    // unbound if none
 	noGang  bool   // the pod is no member for the scheduler
-	fills   bool   // its node was held for a waiting gang when the pod was bound
+	fills   bool   // its node was held when it was bound
 	waiting []*Outcome
 }
 
@@ -115,7 +115,7 @@ type play struct {
 	runs   map[string]*run
 	pods   map[string]*member // by pod name
 	on     [][]*member        // by node
-	held   map[string]bool    // nodes that are held for gangs that wait for their start, when time last passed
+	held   map[string]bool    // nodes held for waiting gangs when time last passed
 	queue  []*run             // gangs that wait, the first one first.
 	probe  *v1.Pod            // of another gang, to ask what is reserved
 	Result

@@ -23,7 +23,7 @@ var Flags = []string{"--enable-network-topology-manager=true", "--port=0"}
 
 // Program builds it if need be. The CRDs come from the same release.
 func Program(ctx context.Context, progress io.Writer) (path string, crds fs.FS, err error) {
-	programs, err := localcluster.Binaries(ctx, progress, localcluster.KoordScheduler)
+	programs, err := localcluster.Binaries(ctx, progress, "", localcluster.KoordScheduler)
 	if err != nil {
 		return "", nil, err
 	}

@@ -92,7 +92,7 @@ var mistakes = []mistake{
 	},
 	{
 		file: "reclaim-never", gang: "gx", all: []string{
-			"Quota team-x: the gang requests 6 cpu; the fair share is 5500m cpu", "No other quota lends the missing 500m cpu (borrowed by " +
+			"Quota team-x: the gang requests 6 cpu; the fair share is 5500m cpu", "No other quota lends the missing 500m cpu (quotas above their min: " +
 				"team-y)", "raise min",
 		},
 	},

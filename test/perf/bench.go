@@ -61,7 +61,7 @@ const clients = 32
 
 // start brings up a control plane that serves what every contender needs.
 func start(ctx context.Context, o options, count int) (*bench, error) {
-	programs, err := localcluster.Binaries(ctx, os.Stderr, localcluster.Scheduler)
+	programs, err := localcluster.Binaries(ctx, os.Stderr, "", localcluster.Scheduler)
 	if err != nil {
 		return nil, err
 	}

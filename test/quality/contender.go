@@ -62,7 +62,7 @@ var contenders = []contender{
 }
 
 func stock(ctx context.Context, progress io.Writer, _ options) (string, fs.FS, error) {
-	programs, err := localcluster.Binaries(ctx, progress, localcluster.Scheduler)
+	programs, err := localcluster.Binaries(ctx, progress, "", localcluster.Scheduler)
 	return programs[localcluster.Scheduler], manifests.CRDs, err
 }
 

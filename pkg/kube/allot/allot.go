@@ -578,7 +578,8 @@ func (r *Allocations) isStillUsed(ctx context.Context, a *allotment, ref resourc
 	return pod.UID == ref.UID && pod.Spec.NodeName != "", nil
 }
 
-// Forget removes the record of a released claim, and returns the pods that waited. It keeps the record of a claim that was written again.
+// Forget removes the record of a released claim, and returns the pods that waited for the release. If the claim was recorded again during
+// the release, the new record stays.
 func (r *Allocations) Forget(claim types.UID) (waiting map[string]*v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -204,7 +204,7 @@ func (v *View) explainStart(ctx context.Context, e *Explanation, ref gang.Ref) e
 }
 
 // showRepair sets an incomplete gang's state and sentence to the reason and message of its condition Repairing. A gang whose replacements
-// start now or evict pods keeps its own.
+// start now or evict pods keeps its state and sentence.
 func (v *View) showRepair(ref gang.Ref, state *State, waitsFor *string) {
 	r, _ := v.cache().Report(ref)
 	repair := simulate.RepairOf(r)

@@ -169,8 +169,8 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	return out, true
 }
 
-// repairDomain returns the path of the smallest domain in which a gang's constraints with MustGather keep the members beside the one on a
-// node; "" if that is the whole cluster. g may be nil.
+// repairDomain returns the path of the smallest domain that all members must share by a gang's MustGather constraints, if one of them is
+// on node. The path is "" for the whole cluster. g may be nil.
 func repairDomain(tree *topology.Tree, g *scheduling.GatherSpec, node int) string {
 	must := 0
 	if g != nil {

@@ -46,8 +46,8 @@ type setMembers struct {
 	last    *v1.Pod // the pod with the highest ordinal
 }
 
-// statefulSets returns the members by the name of their StatefulSet. StatefulSets of LeaderWorkerSets, which create all pods at once, are
-// left out.
+// statefulSets returns the members that have not finished, by the name of their StatefulSet. All members are in one namespace. It omits
+// the StatefulSets of LeaderWorkerSets: such a set creates all its pods at once, and not one by one.
 func statefulSets(pods map[string]*v1.Pod) map[string]setMembers {
 	sets := map[string]setMembers{}
 	for _, pod := range pods {

@@ -80,10 +80,10 @@ func QuotaNotFound(missing, counts string, names []string) string {
 	return text
 }
 
-// BorrowersText returns the quotas that borrow, in parentheses; "" if there are none.
+// BorrowersText returns the quotas that use more than their min, in parentheses; "" if there are none.
 func BorrowersText(quotas []string) string {
 	if len(quotas) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (borrowed by %s)", strings.Join(quotas, ", "))
+	return fmt.Sprintf(" (quotas above their min: %s)", strings.Join(quotas, ", "))
 }

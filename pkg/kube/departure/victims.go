@@ -151,7 +151,7 @@ func (v *Victims) addVictims(pods []*v1.Pod, number int, until time.Time) {
 
 // lockRequest waits until there is no other request for a pod, and keeps other callers waiting until the caller calls done. accepted is
 // whether the API server has accepted a request before. The caller passes to done whether its own request was accepted. For a pod that is
-// not to be evicted, lockRequest does not wait and done does nothing.
+// not in v.pending at the call, lockRequest does not wait and done does nothing.
 func (v *Victims) lockRequest(pod *v1.Pod) (accepted bool, done func(accepted bool)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -106,7 +106,8 @@ type crowd struct {
 // Release implements fit.Rehearsal: it records that a pod is evicted.
 func (r *rehearsal) Release(pod *v1.Pod) { r.evicted[pod.UID] = true }
 
-// crowdOn returns the crowd of a node. The NodeInfo of its first call must not contain pods added to the rehearsal.
+// crowdOn returns the crowd of a node, and makes it at the first call for that node. The NodeInfo of that call must not contain pods of
+// the rehearsal, because they would count twice.
 func (r *rehearsal) crowdOn(node fwk.NodeInfo) *crowd {
 	name := node.Node().Name
 	if c := r.nodes[name]; c != nil {

@@ -95,7 +95,7 @@ func surplusMembers(group *cache.Group) (all []gang.Member) {
 func (r *Manager) recordNeeds(group *cache.Group) {
 	needsByGang := map[string][]quota.Want{}
 	for _, m := range group.Pending {
-		needsByGang[gangOf(group.Pods[m.Pod])] = nil
+		needsByGang[GangName(group.Pods[m.Pod])] = nil
 	}
 	pays, needed := r.newPayers(), group.Needed()
 	if len(needed) > 0 && r.currentBook().ExceededByAlone(r.request(group, needed, nil)) != nil {
@@ -106,7 +106,7 @@ func (r *Manager) recordNeeds(group *cache.Group) {
 		}
 	}
 	for _, m := range needed {
-		name := gangOf(group.Pods[m.Pod])
+		name := GangName(group.Pods[m.Pod])
 		needsByGang[name] = append(needsByGang[name], r.want(group.Pods[m.Pod], pays))
 	}
 	before := r.book.Changes()
@@ -129,7 +129,7 @@ func (r *Manager) setWaitForTurn(id string, refusal *quota.Refusal) {
 
 // request returns the request of members of a group to their quotas. The needed members are admitted together, surplus members one by one.
 func (r *Manager) request(group *cache.Group, needed, surplus []gang.Member) quota.Request {
-	a := quota.Request{Gang: gangOf(group.Pods[group.Pending[0].Pod]), Priority: math.MaxInt32}
+	a := quota.Request{Gang: GangName(group.Pods[group.Pending[0].Pod]), Priority: math.MaxInt32}
 	for _, m := range slices.Concat(needed, surplus) {
 		a.Priority = min(a.Priority, convert.Priority(group.Pods[m.Pod]))
 	}
@@ -156,7 +156,7 @@ func (r *Manager) want(p *v1.Pod, pays func(quotaName string) func(claimName) bo
 }
 
 func (r *Manager) podRequest(p *v1.Pod) quota.Request {
-	return quota.Request{Gang: gangOf(p), Priority: convert.Priority(p), Need: []quota.Want{r.want(p, r.newPayers())}}
+	return quota.Request{Gang: GangName(p), Priority: convert.Priority(p), Need: []quota.Want{r.want(p, r.newPayers())}}
 }
 
 // admitPod returns why the quotas do not admit a pod without a gang, and adds it to r.waiting. It returns "" if they admit it.
@@ -174,7 +174,7 @@ func (r *Manager) admitPod(p *v1.Pod) (why string) {
 		return ""
 	}
 	r.waiting[key(p)] = p
-	r.book.SetPassedOver(gangOf(p), refusal.Cause != quota.NotNext)
+	r.book.SetPassedOver(GangName(p), refusal.Cause != quota.NotNext)
 	return Sentence(refusal, "pod") + " Details: " + Message(refusal, "pod's")
 }
 
@@ -193,7 +193,7 @@ func (r *Manager) podRefusal(a quota.Request, p *v1.Pod) *quota.Refusal {
 // RecordPassedOver records whether a pod without a gang is passed over: it cannot start now for a reason other than quota. While it is
 // passed over, gangs of other quotas do not wait for its quota's turn.
 func (r *Manager) RecordPassedOver(p *v1.Pod, passedOver bool) {
-	r.notePassedOver(passedOver, gangOf(p))
+	r.notePassedOver(passedOver, GangName(p))
 }
 
 // RecordPassedOverGangs is RecordPassedOver for gangs that start together. With passedOver false, all must contain all of these gangs.
@@ -226,14 +226,14 @@ func (r *Manager) WaitsForTurn(group *cache.Group) bool {
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	return r.gangsWaitingForTurn[gangOf(group.Pods[group.Pending[0].Pod])]
+	return r.gangsWaitingForTurn[GangName(group.Pods[group.Pending[0].Pod])]
 }
 
 // recordPassedOverGroup is recordPassedOver for the gangs of a group's pending members. r.mu is locked.
 func (r *Manager) recordPassedOverGroup(group *cache.Group, passedOver bool) {
 	names := map[string]bool{}
 	for _, m := range group.Pending {
-		names[gangOf(group.Pods[m.Pod])] = true
+		names[GangName(group.Pods[m.Pod])] = true
 	}
 	r.recordPassedOver(passedOver, sortedKeys(names)...)
 }

@@ -87,7 +87,7 @@ func (c *VictimSearch) right(p *v1.Pod) quota.Right {
 		}
 		return quota.None
 	}
-	name := gangOf(p)
+	name := GangName(p)
 	right, known := c.rights[name]
 	if !known {
 		right = c.reclaim.Right(name)
@@ -149,7 +149,7 @@ func (c *VictimSearch) Uses(quotaName string, p *v1.Pod) bool {
 	if name == "" || quotaName == "" {
 		return name == quotaName
 	}
-	return c.reclaim.RightFor(quotaName, gangOf(p), name) != quota.None
+	return c.reclaim.RightFor(quotaName, GangName(p), name) != quota.None
 }
 
 // Frees returns whether a pod is charged to a quota that lacks capacity. The eviction of such a pod helps whatever its node.
@@ -207,7 +207,7 @@ func (c *VictimSearch) byGang(pods []*v1.Pod) map[string][]string {
 		if c.needsNoRight(p) {
 			continue
 		}
-		byGang[gangOf(p)] = append(byGang[gangOf(p)], key(p))
+		byGang[GangName(p)] = append(byGang[GangName(p)], key(p))
 	}
 	return byGang
 }

@@ -279,7 +279,7 @@ func (r *Manager) electPayer(d sharedClaim, except *pod) {
 func (r *Manager) enterBook(p *pod) {
 	p.requests = r.requests(p.Pod, func(c claimName) bool { return r.devices.payer[sharedClaim{c, p.quota}] == key(p.Pod) })
 	r.book.Set(quota.Pod{
-		Name: key(p.Pod), Gang: gangOf(p.Pod), Quota: p.quota, Asks: p.requests, State: p.state, Since: p.since,
+		Name: key(p.Pod), Gang: GangName(p.Pod), Quota: p.quota, Asks: p.requests, State: p.state, Since: p.since,
 		Priority: convert.Priority(p.Pod), Fixed: p.fixed,
 	})
 }

@@ -127,7 +127,7 @@ func (r *Manager) gangsAboveMax() (members []*v1.Pod) {
 	gangs := r.book.GangsAboveLimits(r.terminatingPods(r.isTerminating)...)
 	for _, k := range sortedKeys(r.pods) {
 		p := r.pods[k]
-		if at := slices.Index(gangs, gangOf(p.Pod)); at >= 0 && p.Spec.NodeName == "" {
+		if at := slices.Index(gangs, GangName(p.Pod)); at >= 0 && p.Spec.NodeName == "" {
 			members, gangs = append(members, p.Pod), slices.Delete(gangs, at, at+1)
 		}
 	}
@@ -153,6 +153,9 @@ func (r *Manager) rebuildTree() {
 	for _, p := range problems {
 		if o := objects[p.Spec]; o != nil {
 			k := objectKey(o.raw, o.schedulerPlugins)
+			if p.Stops {
+				p.Message = "the quota cannot be used, and its pods wait: " + p.Message
+			}
 			r.problems[k] = cmp.Or(r.problems[k], p.Message)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// gangOf returns the name of a pod's gang in the book. A pod without a gang is in the book as a gang of its own.
-func gangOf(p *v1.Pod) string {
+// GangName returns the name of a pod's gang in the book. A pod without a gang is in the book as a gang of its own.
+func GangName(p *v1.Pod) string {
 	if ref := source.GangOf(p).Whole(); !ref.IsZero() {
 		return gangName(ref)
 	}
@@ -174,7 +174,7 @@ func (r *Manager) update(p *pod) {
 		return
 	}
 	if state != quota.Waiting && (p.state == quota.Waiting || source.GangOf(p.Pod).IsZero() && !place.Reserved) {
-		r.revoke.forgetGang(gangOf(p.Pod)) // the gang's waiting members request something else now
+		r.revoke.forgetGang(GangName(p.Pod)) // the gang's waiting members request something else now
 	}
 	switch {
 	case state == quota.Waiting:
@@ -188,8 +188,8 @@ func (r *Manager) update(p *pod) {
 	if p.quota = name; state == quota.Waiting {
 		r.noteMissingQuota(p, missing)
 	}
-	if _, known := r.book.Waits(gangOf(p.Pod)); !known && state == quota.Waiting {
-		defer r.book.SetPassedOver(gangOf(p.Pod), true) // until the scheduler's queue admits the pod
+	if _, known := r.book.Waits(GangName(p.Pod)); !known && state == quota.Waiting {
+		defer r.book.SetPassedOver(GangName(p.Pod), true) // until the scheduler's queue admits the pod
 	}
 	p.state, p.fixed, p.inBook = state, convert.Fixed(p.Pod), true
 	r.updateClaims(p)
@@ -218,8 +218,8 @@ func (r *Manager) removePod(name string) bool {
 	r.book.Remove(name)
 	if known != nil {
 		r.dropClaims(known)
-		if waits, _ := r.book.Waits(gangOf(known.Pod)); !waits { // its waiting members still wait for that turn
-			delete(r.gangsWaitingForTurn, gangOf(known.Pod))
+		if waits, _ := r.book.Waits(GangName(known.Pod)); !waits { // its waiting members still wait for that turn
+			delete(r.gangsWaitingForTurn, GangName(known.Pod))
 		}
 	}
 	r.scheduleWrite()

@@ -47,7 +47,7 @@ func (r *Manager) reclaim(a quota.Request, within time.Duration, policy quota.Po
 	search = r.bookWithout(accepted).Reclaim(a, policy)
 	counted := slices.Clone(accepted)
 	for _, k := range requested {
-		if _, known := gone[k]; !known && search.Right(gangOf(r.pods[k].Pod)) != quota.None {
+		if _, known := gone[k]; !known && search.Right(GangName(r.pods[k].Pod)) != quota.None {
 			counted, gone[k] = append(counted, k), true
 		}
 	}

@@ -187,7 +187,7 @@ func (r *Manager) noteQuota(name string, n cache.Note) {
 func (r *Manager) noteRevoked(name, why string, gone []*v1.Pod) {
 	var gangs []string
 	for _, p := range gone {
-		gangs = append(gangs, gangOf(p))
+		gangs = append(gangs, GangName(p))
 	}
 	slices.Sort(gangs)
 	message := fmt.Sprintf("%s: evicted %s with %d %s",

@@ -249,7 +249,7 @@ func TestBoundPodIsNotRetried(t *testing.T) {
 	w.reserved[key(p)] = true
 	w.UpdatePod(key(p))
 	require.Empty(t, w.admitPod(p))
-	require.Contains(t, w.revoke.waiting, gangOf(p))
+	require.Contains(t, w.revoke.waiting, GangName(p))
 	delete(w.reserved, key(p))
 	bound := p.DeepCopy()
 	bound.Spec.NodeName = "n1"

@@ -90,6 +90,3 @@ func (r *Manager) waiter(a quota.Request, pod *v1.Pod) waiter {
 func (r *Manager) recordAttempt(a quota.Request, pod *v1.Pod) {
 	r.revoke.waiting[a.Gang] = r.waiter(a, pod)
 }
-
-// GangName returns the name of a pod's gang in the book, or of a pod without a gang.
-func GangName(p *v1.Pod) string { return gangOf(p) }

@@ -86,7 +86,7 @@ func quantities(l quota.List) map[string]string {
 func shortNames(gangs []string) []string {
 	out := slices.Clone(gangs)
 	for i, g := range out {
-		words := strings.Split(g, " ") // gang, source, name, UID, or pod and name: see gangOf and gang.Ref
+		words := strings.Split(g, " ") // gang, source, name, UID, or pod and name: see GangName and gang.Ref
 		out[i] = words[min(2, len(words)-1)]
 	}
 	return out

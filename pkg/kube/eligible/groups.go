@@ -78,7 +78,8 @@ func joiningMembers(c *cache.Cache, ref gang.Ref, pods []*v1.Pod, minMember int)
 	return waiting
 }
 
-// split returns the sub-groups of a gang that can spare some of them; otherwise the gang itself.
+// split returns the sub-groups of a gang, if the gang can spare whole sub-groups. Otherwise it returns the gang itself. Spare then counts
+// the members that the gang can spare one by one. A gang with joining members is not split.
 func (g Gang) split(c *cache.Cache) []Gang {
 	if g.Spare == 0 {
 		return []Gang{g}

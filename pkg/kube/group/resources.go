@@ -123,7 +123,7 @@ func (r *Record) beyond(standIns int) string {
 		all = append(all, fmt.Sprintf("%s %s", name, q.String()))
 	}
 	return fmt.Sprintf("gang %s: minResources (%s) exceeds the requests of its pods; "+
-		"the excess counts as %s. Lower minResources, or free capacity",
+		"the excess counts as %s. Lower minResources if all pods need less",
 		r.Ref, strings.Join(all, ", "), members(standIns))
 }
 

@@ -25,13 +25,6 @@ type Run struct {
 	Known bool // false if no end is declared
 }
 
-// Closed returns whether a node takes no pod that would start there at a time, and the window that is the cause. lead is the argument
-// maintenanceLead. An invalid annotation closes no node.
-func Closed(node *v1.Node, start time.Time, run Run, lead time.Duration) (window scheduling.Window, closed bool) {
-	windows, _ := Of(node)
-	return windows.Closed(start, run, lead)
-}
-
 // Windows are the maintenance windows of one node, by start.
 type Windows []scheduling.Window
 
@@ -46,7 +39,8 @@ func Of(node *v1.Node) (Windows, error) {
 	return windows, err
 }
 
-// Closed is the function Closed for a node with these windows.
+// Closed returns whether a node with these windows takes no pod that would start there at a time, and the window that is the cause. lead is
+// the argument maintenanceLead.
 func (w Windows) Closed(start time.Time, run Run, lead time.Duration) (window scheduling.Window, closed bool) {
 	for _, window := range w {
 		if !start.Before(window.End) {

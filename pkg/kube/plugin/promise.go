@@ -119,8 +119,11 @@ func (p *Plugin) brokenBy(ctx context.Context, a *place.Attempt, ends place.Ends
 	names := slices.Sorted(maps.Values(a.Group.HeldNodes))
 	for _, name := range names {
 		i, ok := a.Net.Tree.NodeIndex(name)
-		if !ok || a.Nodes[i] == nil || a.Nodes[i].Node().Spec.Unschedulable {
+		if !ok || a.Nodes[i] == nil {
 			return gang.BrokenNode, fmt.Sprintf("node %s cannot be used", name)
+		}
+		if a.Nodes[i].Node().Spec.Unschedulable {
+			return gang.BrokenNode, fmt.Sprintf("node %s is cordoned", name)
 		}
 		if t, found := untolerated(a.Nodes[i].Node(), lowest); found {
 			return gang.BrokenNode, fmt.Sprintf("node %s has the taint %s, which is not tolerated", name, t.ToString())

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -50,15 +51,9 @@ func (o *Options) defaults() {
 	if o.Unanswered == nil {
 		o.Unanswered = func(fwk.CycleState) bool { return false }
 	}
-	if o.Settle == 0 {
-		o.Settle = 300 * time.Millisecond
-	}
-	if o.Writers == 0 {
-		o.Writers = 16
-	}
-	if o.ListenerRatio == 0 {
-		o.ListenerRatio = 16
-	}
+	o.Settle = cmp.Or(o.Settle, 300*time.Millisecond)
+	o.Writers = cmp.Or(o.Writers, 16)
+	o.ListenerRatio = cmp.Or(o.ListenerRatio, 16)
 }
 
 // Start returns the state that the profiles of a process share, and starts its cache and writers. args and h are of the first profile. The

@@ -181,7 +181,7 @@ func (u *untypedWatch) Stop() {
 	u.Interface.Stop()
 }
 
-// untyped returns o as an unstructured object. It returns a *metav1.Status, nil or an object that cannot be converted unchanged.
+// untyped returns o as an unstructured object. It returns o itself if o is nil, a *metav1.Status, unstructured already, or not convertible.
 func untyped(o runtime.Object) runtime.Object {
 	switch o := o.(type) {
 	case nil, *unstructured.Unstructured, *unstructured.UnstructuredList, *metav1.Status:

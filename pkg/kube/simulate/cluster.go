@@ -228,7 +228,7 @@ func (c *cluster) initialize(o runtime.Object) {
 	}
 }
 
-// keepPromise removes the status of a gang's object, except the condition StartPromised.
+// keepPromise removes the status of a gang's object, except the condition StartPromised, which the scheduler reads.
 func keepPromise(o *unstructured.Unstructured) {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	delete(o.Object, "status")

@@ -290,7 +290,8 @@ func (p *promises) judge() {
 		case old.Exists() && (!now.Exists() || now.At.After(old.At.Add(slack)) || now.At.After(old.At) && now.Cause != old.Cause):
 			p.count(j, "moved")
 			j.moved = true
-			allowed := slices.ContainsFunc([]string{"cannot be used", "of higher priority", "is reserved for gang"}, func(s string) bool { return strings.Contains(now.Cause, s) })
+			allowed := slices.ContainsFunc([]string{"cannot be used", "is cordoned", "of higher priority", "is reserved for gang"},
+				func(s string) bool { return strings.Contains(now.Cause, s) })
 			if p.lost < 0 && !slices.ContainsFunc(p.jobs, func(j *job) bool { return j.high }) || !allowed {
 				p.t.Errorf("%s was promised %s, and now %s: %q", j.name, p.since(old.At), p.since(now.At), now.Cause)
 			}

@@ -152,7 +152,7 @@ func StartOf(p gang.Promise) *Start {
 	case p.Exists():
 		return &Start{Promised, startTime(p.At), p.Domain, "The earlier promise was not kept: " + p.Cause + "."}
 	case p.Cause != "":
-		return &Start{Kind: UnknownStart, Why: "The promise was not kept: " + p.Cause + "."}
+		return &Start{Kind: UnknownStart, Why: "The start is not known any more: " + p.Cause + "."}
 	}
 	return nil
 }

@@ -239,7 +239,7 @@ func SwapOff(domain string, freeOutside []string) string {
 
 // WouldMove returns the sentence on a domain that takes the whole gang, which its repair policy forbids.
 func WouldMove(domain string) string {
-	return fmt.Sprintf("%s; set %s: %s on its PodGroup or pods: all members then restart.",
+	return fmt.Sprintf("%s; set the annotation %s: %s on its PodGroup or pods: all members then restart.",
 		wouldFit(domain), scheduling.AnnotationRepair, scheduling.RepairMove)
 }
 
@@ -258,7 +258,7 @@ func MoveForbidden(domain string) string {
 func MoveDisabled(domain string, moves bool) string {
 	needs := "; a move there needs enablePreemption: true"
 	if !moves {
-		needs += fmt.Sprintf(", and %s: %s on its PodGroup or pods", scheduling.AnnotationRepair, scheduling.RepairMove)
+		needs += fmt.Sprintf(", and the annotation %s: %s on its PodGroup or pods", scheduling.AnnotationRepair, scheduling.RepairMove)
 	}
 	return wouldFit(domain) + needs + "."
 }

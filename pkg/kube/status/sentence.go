@@ -128,7 +128,7 @@ func causeSentence(s place.Shortage) string {
 	}
 	sentences := append([]string{out.String() + counted}, causes(s, r, when)...)
 	if s.Never == nil && counted == "" && len(sentences) == 1 && takesFewer(r) {
-		sentences = append(sentences, "The nodes that take members have no capacity for one more", addNodes)
+		sentences = append(sentences, "With these members, no node there has capacity for one more", addNodes)
 	}
 	if s.Surplus && r.Optional == nil {
 		sentences = append(sentences, beyondMinMember)
@@ -253,6 +253,9 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 	}
 	if r.Dependent {
 		add("The members' affinity or spread rules among themselves also limit the placement")
+		if s.Never == nil {
+			add("If free capacity does not help, relax these rules, or add nodes to one domain that the rules name")
+		}
 	}
 	if r.Incomplete {
 		add("Not all ways were tried: the search limit is reached")
@@ -296,6 +299,9 @@ func pinSentence(s place.Shortage) string {
 		location += fmt.Sprintf(" (%d now)", p.Capacity)
 	}
 	tooSmall, remedies := "", []string{fmt.Sprintf("free up %s in %s", need, location)}
+	if p.Capacity >= p.Want && len(s.Plan.Multiple) > 0 { // the multiples prevent a plan
+		remedies = []string{"change the number of members, or podCountMultiple"}
+	}
 	if p.TooSmall {
 		tooSmall, remedies = "Even without other pods the domain is too small. ", []string{"add nodes there"}
 	}
@@ -307,6 +313,9 @@ func pinSentence(s place.Shortage) string {
 	}
 	text := fmt.Sprintf("%s in %s, which has no room; the gang moves only as a whole: the members that wait must run in the same domain. %s",
 		runText(p.Members), clipPath(p.DomainPath), tooSmall)
+	for _, m := range s.Plan.Multiple {
+		text += fmt.Sprintf("Each %s domain takes members in multiples of %d. ", m.Layer, m.Count)
+	}
 	if len(remedies) > 0 {
 		text += upper(strings.Join(remedies, ", or ")) + ". "
 	}
@@ -446,6 +455,9 @@ func lackWords(reason, detail string) string {
 	if resource, ok := strings.CutPrefix(reason, "Insufficient "); ok {
 		if detail != "" {
 			return noNodeHas + detail
+		}
+		if strings.HasSuffix(strings.ToLower(resource), " devices") {
+			return "have too few free " + resource
 		}
 		return "lack " + resource
 	}

@@ -46,7 +46,7 @@ func TestSentence(t *testing.T) {
 		},
 		{
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 members that would fit now. " +
-				"The nodes that take members have no capacity for one more. Add nodes, or use fewer or smaller members.",
+				"With these members, no node there has capacity for one more. Add nodes, or use fewer or smaller members.",
 			place.Shortage{Plan: block},
 		},
 		{

@@ -153,28 +153,18 @@ func (w *Writer) Custom(ctx context.Context, gvr schema.GroupVersionResource, ob
 	if err != nil {
 		return err
 	}
-	var r dynamic.ResourceInterface = w.dynamic.Resource(gvr)
-	if ns := object.GetNamespace(); ns != "" {
-		r = w.dynamic.Resource(gvr).Namespace(ns)
-	}
-	_, err = r.Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	err = w.Patch(ctx, gvr, object.GetNamespace(), object.GetName(), patch, "status")
 	if apierrors.IsNotFound(err) {
-		_, err = r.Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+		err = w.Patch(ctx, gvr, object.GetNamespace(), object.GetName(), patch, "")
 	}
 	return err
 }
 
-// Patch writes a merge patch into a custom resource, or into its subresource sub unless that is "".
+// Patch writes a merge patch into a custom resource, or into its subresource sub unless that is "". Kinds of the whole
+// cluster have the namespace "".
 func (w *Writer) Patch(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, patch []byte, sub string) error {
-	var r dynamic.ResourceInterface = w.dynamic.Resource(gvr)
-	if namespace != "" {
-		r = w.dynamic.Resource(gvr).Namespace(namespace)
-	}
-	var subs []string
-	if sub != "" {
-		subs = append(subs, sub)
-	}
-	_, err := r.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, subs...)
+	_, err := w.dynamic.Resource(gvr).Namespace(namespace).Patch(ctx, name, types.MergePatchType, patch,
+		metav1.PatchOptions{}, strings.Fields(sub)...) // "" has no field
 	return err
 }
 

@@ -115,7 +115,7 @@ func (l *Lab) Close() {
 
 func (l *Lab) start(ctx context.Context) error {
 	var err error
-	if l.tools, err = localcluster.Binaries(ctx, l.progress, localcluster.Kind, localcluster.Kubectl, localcluster.KWOK); err != nil {
+	if l.tools, err = localcluster.Binaries(ctx, l.progress, "", localcluster.Kind, localcluster.Kubectl, localcluster.KWOK); err != nil {
 		return err
 	}
 	if err := l.build(ctx); err != nil {
