@@ -222,7 +222,7 @@ func (g *Group) sets(limit int, classOf func(int) string) (all []*Group) {
 	return all
 }
 
-// Startable returns members without those of each optional gang that has fewer than Need of them. If no gang is optional, it omits none.
+// Startable returns members, and omits each optional gang of which fewer than Need are among them. If no gang is optional, it omits none.
 func (g *Group) Startable(members []Member) []Member {
 	if !g.Choice.Any() {
 		return members

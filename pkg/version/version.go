@@ -26,7 +26,7 @@ type Info struct {
 	Platform   string `json:"platform"`
 }
 
-// unknown is said where nobody has written anything down.
+// unknown stands for a value that the program does not contain.
 const unknown = "unknown"
 
 // Get returns it for this program.

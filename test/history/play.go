@@ -45,7 +45,7 @@ type member struct {
 	pod     string // its name; "" while there is none
 	made    int    // pods so far
 	node    int    // unbound if none
-	noGang  bool   // the pod is no member for the scheduler
+	noGang  bool   // the pod is no member for the scheduler.
 	fills   bool   // its node was held when it was bound
 	waiting []*Outcome
 }

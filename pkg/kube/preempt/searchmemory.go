@@ -426,7 +426,7 @@ func budgetStates(budgets map[string][]budget) map[string]string {
 	return out
 }
 
-// takeSpare returns cleared data for so many nodes: those in v.spare if their number fits, else new ones.
+// takeSpare returns cleared data for so many nodes: the nodes in v.spare if their number fits, else new ones.
 func (v *searchMemory) takeSpare(nodes int) []onNode {
 	if spare := v.spare.Swap(nil); spare != nil && len(*spare) == nodes {
 		return *spare
