@@ -501,9 +501,9 @@ func TestNotes(t *testing.T) {
 	open = true
 	w.Resume()
 	require.ElementsMatch(t, []string{
-		`QuotaNotUsable: spec.max.cpu: many is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi`,
-		`QuotaNotUsable: its parent "nobody" does not exist; create that quota, or name a quota that is marked as a parent`,
-		`QuotaNotUsable: there is an older quota named "fine", which counts`,
+		`QuotaNotUsable: the quota cannot be used, and its pods wait: spec.max.cpu: many is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi`,
+		`QuotaNotUsable: the quota cannot be used, and its pods wait: its parent "nobody" does not exist; create that quota, or name a quota that is marked as a parent`,
+		`QuotaNotUsable: the quota cannot be used, and its pods wait: there is an older quota named "fine", which counts`,
 		`QuotaNotFound: there is no ElasticQuota named "typo" (label quota.scheduling.koordinator.sh/name of the pod): the pod counts in quota koordinator-default-quota; correct the label`,
 	}, w.notes)
 	w.notes = nil
@@ -513,7 +513,7 @@ func TestNotes(t *testing.T) {
 	w.declare("bad max=8")
 	require.Empty(t, w.notes)
 	w.declare("bad max=-8")
-	require.Equal(t, []string{"QuotaNotUsable: spec.max.cpu: -8 is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi"}, w.notes)
+	require.Equal(t, []string{"QuotaNotUsable: the quota cannot be used, and its pods wait: spec.max.cpu: -8 is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi"}, w.notes)
 }
 
 // The request of a starving gang is held as long as it starves.
@@ -763,7 +763,7 @@ func TestManyQuotasBuildOneTree(t *testing.T) {
 	for _, do := range jobs {
 		require.NoError(t, do(t.Context()))
 	}
-	require.Contains(t, strings.Join(w.notes, ";"), `QuotaNotUsable: its parent "nobody" does not exist`)
+	require.Contains(t, strings.Join(w.notes, ";"), `QuotaNotUsable: the quota cannot be used, and its pods wait: its parent "nobody" does not exist`)
 	is := w.book
 	require.NotSame(t, was, is)
 	require.Contains(t, w.tree(), "q7 used cpu:3 reserved - request cpu:3 runtime cpu:3")

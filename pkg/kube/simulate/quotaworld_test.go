@@ -587,9 +587,9 @@ func takesBack(shares, use *quota.Book, theirs, mine string, asks quota.List) bo
 	return within && named || entitled && exceeds
 }
 
-// backWith gives the waiting members of a victim's group their reservations back if their bindings were lost:
+// backWith gives the waiting members of a victim's group in the victim's quota their reservations back if their bindings were lost:
 // they were being bound, and were requeued when the group was evicted. The group borrowed as a whole, also if enough members for
-// minMember are bound now (world 913262).
+// minMember are bound now (world 913262). Members in other quotas, such as the preemptor's, may never have had nodes (world 940464).
 func (w *world) backWith(b *quota.Book, victim *v1.Pod) {
 	group := w.groupOf(w.members[victim.Name])
 	if key := groupKey(group); w.members[victim.Name] == "" || !w.halfway[key] && !w.uneven[key] {
@@ -598,6 +598,9 @@ func (w *world) backWith(b *quota.Book, victim *v1.Pod) {
 	for _, name := range group {
 		pending, _ := w.membersOf(name)
 		for _, p := range pending {
+			if w.quotaOf(p) != w.quotaOf(victim) {
+				continue
+			}
 			b.Set(quota.Pod{
 				Name: p.Name, Gang: name, Quota: w.quotaOf(p), Asks: convert.Requests(p), Priority: convert.Priority(p), State: quota.Reserved,
 			})

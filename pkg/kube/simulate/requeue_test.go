@@ -220,6 +220,8 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{701744, "", "a victim of the own quota gives the right, while planned members of another gang count in that quota (the judge's)"},
 		{77011, "all", "a gang of which quotas admit only a choice that fits nowhere is not tried again when quotas serve the others no longer"},
 		{913262, "", "a gang that was evicted while a member's binding was retried borrowed as a whole (the judge's)"},
+		{940464, "", "members in the quota of the preemptor count as reserved after lost bindings (the judge's)"},
+		{946429, "", "an eviction that was lost is repeated, though the pod would fit elsewhere by now (a known issue)"},
 		{901251, "", "capacity is held for a starving gang, and a gang in its way shows the refusal from before the hold (the judge's)"},
 	} {
 		with := *simWith

@@ -286,7 +286,7 @@ func TestSentence(t *testing.T) {
 		{
 			"Needs 4 in the cluster; with the constraints below, the cluster takes at least 3 members now. " +
 				"Gang g needs 3 in one BlockLayer domain, and b has capacity for 2 members now. " +
-				"At least 2 of 3 gangs must start, each whole. The members' affinity or spread rules among themselves also limit the placement.",
+				"At least 2 of 3 gangs must start, each whole. The members' affinity or spread rules among themselves also limit the placement. If free capacity does not help, relax these rules, or add nodes to one domain that the rules name.",
 			place.Shortage{Plan: &plan.Refusal{
 				Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Deeper: []plan.DeeperSets{
 					{Layer: "BlockLayer", Gangs: 1, Sets: 2, Every: true},
@@ -298,7 +298,7 @@ func TestSentence(t *testing.T) {
 		},
 		{ // no member was put anywhere
 			"Needs 15 in the cluster, in multiples of 3 for each BlockLayer domain. " +
-				"The members' affinity or spread rules among themselves also limit the placement.",
+				"The members' affinity or spread rules among themselves also limit the placement. If free capacity does not help, relax these rules, or add nodes to one domain that the rules name.",
 			place.Shortage{Plan: &plan.Refusal{
 				Want: 15, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 15}}, Multiple: []plan.Multiple{
 					{Layer: "BlockLayer", Count: 3},
