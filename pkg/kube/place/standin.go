@@ -11,25 +11,24 @@ import (
 
 // withStandIns returns the group with stand-ins for members that do not exist as further pending members: members not yet created, and
 // missing members of incomplete gangs. A gang that waits for its first leader then needs all its members: otherwise the first ones could be
-// placed where the others find no capacity. For a gang with running members the stand-ins are optional.
+// placed where the others find no capacity. For a gang with running members the stand-ins are optional. It has none while it needs members
+// that exist: a smaller stand-in could take the place of one of them, and the gang would not start.
 func withStandIns(group *cache.Group) *cache.Group {
 	if len(group.LeaderFirst)+len(group.Future) == 0 {
 		return group
 	}
 	all := *group
-	all.Pending = slices.Concat(group.Pending, group.Future)
 	all.Gangs = slices.Clone(group.Gangs)
+	all.Pending = slices.Concat(group.Pending, slices.DeleteFunc(slices.Clone(group.Future), func(m gang.Member) bool {
+		needs := func(g gang.Gang) bool { return g.Ref == m.Gang && g.Need > 0 }
+		return m.Absent && len(group.Pending) > 0 && slices.ContainsFunc(group.Gangs, needs)
+	}))
 	for i := range all.Gangs {
 		g := &all.Gangs[i]
-		inGang := func(m gang.Member) bool { return m.Gang == g.Ref }
-		if g.Need == 0 || !slices.Contains(group.LeaderFirst, g.Ref) || slices.ContainsFunc(group.Bound, inGang) {
-			continue
-		}
-		g.Need = 0
-		for _, m := range all.Pending {
-			if inGang(m) {
-				g.Need++
-			}
+		others := func(m gang.Member) bool { return m.Gang != g.Ref }
+		bound := slices.ContainsFunc(group.Bound, func(m gang.Member) bool { return !others(m) })
+		if g.Need > 0 && slices.Contains(group.LeaderFirst, g.Ref) && !bound {
+			g.Need = len(slices.DeleteFunc(slices.Clone(all.Pending), others))
 		}
 	}
 	return &all

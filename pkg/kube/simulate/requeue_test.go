@@ -222,6 +222,7 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{913262, "", "a gang that was evicted while a member's binding was retried borrowed as a whole (the judge's)"},
 		{940464, "", "members in the quota of the preemptor count as reserved after lost bindings (the judge's)"},
 		{946429, "", "an eviction that was lost is repeated, though the pod would fit elsewhere by now (a known issue)"},
+		{943806, "", "a stand-in for a lost member took the place of a member that must start, and the gang was tried for ever"},
 		{901251, "", "capacity is held for a starving gang, and a gang in its way shows the refusal from before the hold (the judge's)"},
 	} {
 		with := *simWith
