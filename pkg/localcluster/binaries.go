@@ -116,7 +116,7 @@ var (
 	linkedStatically = linking{"-static", " -linkmode=external -extldflags=-static"}
 )
 
-// build returns the components' paths, and builds the ones that are not in the cache.
+// build returns the components' paths, and builds the ones that are not in the cache. release is the argument kubernetes of Binaries.
 func build(ctx context.Context, progress io.Writer, release string, linked linking, components []Component) (map[Component]string, error) {
 	version, err := KubernetesVersion(release)
 	if err != nil {

@@ -69,7 +69,7 @@ type Options struct {
 	Settle time.Duration
 	// Busy returns whether bindings are in progress. Status updates of gangs and quotas wait for them. nil means never.
 	Busy func() bool
-	// BeforeWrite is called before each status update and each other work in the background, with a name of the work. nil does nothing.
+	// BeforeWrite is called with the name of each work in the background, such as a status update, before that work. nil does nothing.
 	BeforeWrite func(ctx context.Context, name string)
 	// Unanswered returns whether the binding of this cycle failed because the API server did not answer, so that the node is not the cause.
 	// nil means never.

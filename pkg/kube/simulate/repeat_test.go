@@ -54,6 +54,21 @@ func TestTwice(t *testing.T) {
 	smallworlds.Report(t, len(seeds), nil)
 }
 
+// TestBackgroundWorkHasOneOrder: works in the background that are due at the same time are done in the order of their names. In this world
+// the check of eligible victims is due together with another work, and two threads did them in any order.
+func TestBackgroundWorkHasOneOrder(t *testing.T) {
+	quietLogs(t)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
+	h := reliably(withSuspects(draw(922140)))
+	first, err := playFor(t, h)
+	require.NoError(t, err)
+	for range 7 {
+		again, err := playFor(t, h)
+		require.NoError(t, err)
+		require.Equal(t, first.result(), again.result())
+	}
+}
+
 // TestPodsComeInOneOrder: pods that several goroutines activate at one moment reach the queue in the order of their names.
 func TestPodsComeInOneOrder(t *testing.T) {
 	var came activated

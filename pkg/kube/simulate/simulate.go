@@ -223,7 +223,7 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	registry := family.Factories(family.Options{Plugins: s.plugins, Options: plugin.Options{
 		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, ListenerRatio: 1,
 		Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried, NoGangStatus: s.unread,
-		// One at a time, in the order of their names: works that end at one moment change the same state.
+		// Works that are due at the same time change the same state. So they start one at a time, in the order of their names.
 		BeforeWrite: func(ctx context.Context, name string) { _ = s.gate.pass(ctx, "work "+name) },
 		Unanswered:  pace.Unanswered,
 	}})

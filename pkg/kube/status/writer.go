@@ -27,7 +27,7 @@ import (
 
 // Writer runs writes in the background: for each key only the latest, and again after a failure that is not Permanent.
 type Writer struct {
-	// Before, unless it is nil, is called before each write with its key. It must be set before Run. Simulations order the writes with it.
+	// Before, unless it is nil, is called with the key of each write before that write. Set it before Run. Simulations order writes with it.
 	Before func(ctx context.Context, key string)
 
 	client  kubernetes.Interface
