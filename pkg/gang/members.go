@@ -184,14 +184,16 @@ func (b *Book) removeMember(ev MemberDeleted) (out []Effect) {
 	return out
 }
 
-// Review returns a Report for each gang of ref's group, and wakes the representative if the group can be planned.
+// Review reports the gangs of ref's group. If the group can be planned, it wakes the representative; if not, its reservation ends.
 func (b *Book) Review(ref Ref) (out []Effect) {
 	key := b.groupKey(ref)
 	out = b.releaseOrphanedFuture(key)
 	for _, other := range b.groupOf(ref) {
 		out = append(out, Effect{Verb: Report, Gang: other})
 	}
-	if g := b.groups[key]; g != nil && len(g.plan) > 0 {
+	if g := b.groups[key]; g != nil && g.unconfirmed && b.obstacle(key).Exists() {
+		out = append(out, b.forget(key, b.obstacle(key).Words)...)
+	} else if g != nil && len(g.plan) > 0 {
 		return append(out, b.wakeNewRepresentative(key, g)...)
 	}
 	rep := b.representative(key)

@@ -73,4 +73,20 @@ func TestReservationEndsWhenTooFewWait(t *testing.T) {
 	}
 }
 
+// A reservation ends when the group cannot start any more: all members of one gang have finished, and its next run begins with too few
+// (world 947833).
+func TestReservationEndsWhenNewRunIsIncomplete(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("a", 2, lists("a", "b")), declared("b", 1, lists("a", "b")), done("a-0", ""), seen("a-1", 1, "n0"), seen("b-0", 0, "n0"))
+	s.do(left("b-0"), seen("b-1", 0, ""))
+	p := planned("a", "b-1@n1")
+	p.Reserved = true
+	s.do(p, left("a-1"))
+	require.Equal(t, []string{"b-1"}, s.book.PlacesOn("n1"), "a runs no member, and waits for none")
+	s.do(again("a-2", ""))
+	require.Empty(t, s.book.PlacesOn("n1"), "a needs two new members")
+	s.do(again("a-3", ""), planned("a", "a-2@n0", "a-3@n0", "b-1@n1"))
+	require.Equal(t, []string{"b-1"}, s.book.PlacesOn("n1"))
+}
+
 func onlyWaiting(s *gang.Spec) { s.Policy = gang.OnlyWaiting }

@@ -252,7 +252,7 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 	if p := w.pods["default/"+victim]; p != nil && w.postponed[p.UID] {
 		return nil // evicted late, for the nodes of an earlier time (world 946429, a known issue)
 	}
-	if w.half(victim) || w.starts(victim) || w.hasQuotas() && w.anyRequeued() {
+	if w.half(victim) || w.starts(victim) || w.hasQuotas() && len(w.requeued()) > 0 {
 		return nil
 	}
 	for _, p := range w.sorted() {
@@ -281,13 +281,17 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 	return nil
 }
 
-// anyRequeued reports whether a gang was requeued before it was bound, for a more important pod. Its members that had no node yet still used their
-// quotas when the victims were chosen (docs/reference/quotas.md).
-func (w *world) anyRequeued() bool {
-	return slices.ContainsFunc(w.sorted(), func(p *v1.Pod) bool {
+// requeued returns the waiting members of gangs that were requeued before they were bound, for a more important pod. Members that had no
+// node yet still used their quotas when the victims were chosen (docs/reference/quotas.md).
+func (w *world) requeued() (all []*v1.Pod) {
+	for _, p := range w.sorted() {
 		_, c := podutil.GetPodCondition(&p.Status, v1.PodScheduled)
-		return p.Spec.NodeName == "" && c != nil && strings.Contains(c.Message, "the gang is being evicted")
-	})
+		if p.Spec.NodeName == "" && c != nil && strings.Contains(c.Message, "the gang is being evicted") {
+			pending, _ := w.membersOf(w.members[p.Name])
+			all = append(all, pending...)
+		}
+	}
+	return all
 }
 
 // judgeFits: a gang evicts only if it does not fit else, and for no more than its minMember.

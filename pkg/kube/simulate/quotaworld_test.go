@@ -510,13 +510,17 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 		}
 	}
 	err := w.judgeRightBy(b, group, alone, victim, lowest)
-	for range 2 {
+	for _, otherwise := range []func(){
+		func() { w.fewest(b) },                   // the members beyond minMember may exceed a max (world 865139)
+		func() { w.reserve(b, w.requeued()...) }, // they are victims of this preemptor, too (world 948542)
+		func() {},
+	} {
 		for _, gone := range [][]string{nil, leave, slices.Concat(leave, late), slices.Concat(leave, own)} {
 			if err != nil && w.judgeRightBy(b.Without(gone...), group, alone, victim, lowest) == nil {
 				return nil
 			}
 		}
-		w.fewest(b) // the members beyond minMember may exceed a max (world 865139)
+		otherwise()
 	}
 	if w.anyUntold() { // that pod may have victims, which count as terminating from the moment when they are chosen
 		return nil
@@ -598,13 +602,20 @@ func (w *world) backWith(b *quota.Book, victim *v1.Pod) {
 	for _, name := range group {
 		pending, _ := w.membersOf(name)
 		for _, p := range pending {
-			if w.quotaOf(p) != w.quotaOf(victim) {
-				continue
+			if w.quotaOf(p) == w.quotaOf(victim) {
+				w.reserve(b, p)
 			}
-			b.Set(quota.Pod{
-				Name: p.Name, Gang: name, Quota: w.quotaOf(p), Asks: convert.Requests(p), Priority: convert.Priority(p), State: quota.Reserved,
-			})
 		}
+	}
+}
+
+// reserve has waiting members use their quotas.
+func (w *world) reserve(b *quota.Book, members ...*v1.Pod) {
+	for _, p := range members {
+		b.Set(quota.Pod{
+			Name: p.Name, Gang: w.admittedWith(p), Quota: w.quotaOf(p), Asks: convert.Requests(p), Priority: convert.Priority(p),
+			State: quota.Reserved,
+		})
 	}
 }
 

@@ -223,6 +223,8 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{940464, "", "members in the quota of the preemptor count as reserved after lost bindings (the judge's)"},
 		{946429, "", "an eviction that was lost is repeated, though the pod would fit elsewhere by now (a known issue)"},
 		{943806, "", "a stand-in for a lost member took the place of a member that must start, and the gang was tried for ever"},
+		{947833, "", "a finished gang of a group begins again with too few members, and the group's reservation was kept"},
+		{948542, "", "a gang at Permit and a pod are victims of one preemptor, in one quota (the judge's)"},
 		{901251, "", "capacity is held for a starving gang, and a gang in its way shows the refusal from before the hold (the judge's)"},
 	} {
 		with := *simWith
