@@ -81,7 +81,8 @@ func chapters() []Chapter {
 			Keys: []Key{
 				{
 					Name: LabelMinAvailable, Label: true, On: onPod,
-					Meaning: "deprecated, same meaning as the annotation `min-available`. If a pod has both, the label counts",
+					Meaning: "deprecated, same meaning as the annotation `min-available` for pods that name a gang; it makes no gang of a Job's pods. " +
+						"If a pod has both, the label counts",
 					Default: "the annotation `min-available`", Example: "4", Check: check(ParseLabelMinAvailable),
 				},
 				{

@@ -113,7 +113,8 @@ func OfNode(node *v1.Node) []Note {
 }
 
 func unknownKeys(pod *v1.Pod) []Note {
-	return warnings(pod, reasons.UnknownKey, scheduling.Unknown(pod.Annotations, pod.Labels))
+	notes := warnings(pod, reasons.UnknownKey, scheduling.Unknown(pod.Annotations, pod.Labels))
+	return append(notes, warnings(pod, reasons.InvalidAnnotation, source.WrongForms(pod))...)
 }
 
 // Merge returns the notes, of which consecutive ones of one object and reason are one with all different messages, because API clients

@@ -355,6 +355,14 @@ func (s *Set) object(c chunk, at Position, listType metav1.TypeMeta) error {
 	for _, why := range unknown {
 		addNote(&s.ignored, gvk.Kind+": "+why.Error(), occurrences{at, nameIn(raw, k.namespaced), 1})
 	}
+	if k.workload && k.custom == nil && gvk.Kind != "Job" && metav1.GetControllerOf(m) == nil { // Muster does not read these
+		u := &unstructured.Unstructured{}
+		_ = json.Unmarshal(raw, &u.Object) // decode has read it
+		u.SetKind(gvk.Kind)
+		for _, why := range source.Misplaced(u) {
+			addNote(&s.ignored, gvk.Kind+": "+why, occurrences{at, nameIn(raw, k.namespaced), 1})
+		}
+	}
 	m.SetManagedFields(nil)
 	switch {
 	case !k.namespaced:

@@ -115,6 +115,11 @@ apiVersion: scheduling.sigs.k8s.io/v1alpha1
 kind: PodGroup
 metadata: {name: g}
 spec: {minMembers: 3}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: s, labels: {pod-group.scheduling.sigs.k8s.io: g}}
+spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}
 `)
 	require.Equal(t, []string{
 		"in.yaml: document 1, line 2: skipped batch/v1 CronJob j, and 1 more: not read by a scheduler",
@@ -123,8 +128,10 @@ spec: {minMembers: 3}
 		"in.yaml: document 4, line 14: skipped scheduling.sigs.k8s.io/v1 PodGroup g: not read by a scheduler",
 		`in.yaml: document 6, line 22: ignored in Pod default/p: unknown field "spec.nodeNam"`,
 		`in.yaml: document 7, line 27: ignored in PodGroup default/g: unknown field "spec.minMembers"`,
+		"in.yaml: document 8, line 32: ignored in StatefulSet default/s: pod-group.scheduling.sigs.k8s.io has no effect in a StatefulSet's own " +
+			"metadata; write it in spec.template.metadata.labels",
 	}, s.Notes())
-	require.Len(t, s.objects, 2)
+	require.Len(t, s.objects, 3)
 }
 
 func TestLoadErrors(t *testing.T) {

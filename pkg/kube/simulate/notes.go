@@ -7,11 +7,14 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-scheduler/muster/pkg/apis/reasons"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // Notes returns notes on what the set lacks: skipped objects, ignored fields, kinds that could not be listed, and missing pods.
@@ -79,6 +82,7 @@ func (s *simulation) unusedKeys() (out []Event) {
 	for _, r := range []schema.GroupVersionResource{convert.ElasticQuotas, convert.ElasticQuotasX} {
 		quotas = quotas || s.cluster.hasObjects(r)
 	}
+	owners := s.ownersWithKeys()
 	at, order := map[mistake][]*v1.Pod{}, []mistake{}
 	objects, _ := s.cluster.list(pods, "", nil)
 	for _, o := range objects {
@@ -87,6 +91,11 @@ func (s *simulation) unusedKeys() (out []Event) {
 		if quota := convert.NamesQuota(pod); quota != "" && !quotas {
 			text := fmt.Sprintf("label %s: %s has no effect: there is no ElasticQuota", scheduling.LabelQuotaName, quota)
 			found = append(found, mistake{reasons.QuotaNotFound, text})
+		}
+		for _, ref := range pod.OwnerReferences {
+			if text := owners[ref.UID]; text != "" && source.GangOf(pod).IsZero() {
+				found = append(found, mistake{reasons.InvalidAnnotation, text})
+			}
 		}
 		for _, key := range topologyKeys(pod) {
 			if len(nodeObjects) > 0 && key != v1.LabelHostname && !labels[key] {
@@ -110,6 +119,20 @@ func (s *simulation) unusedKeys() (out []Event) {
 			position = p.String()
 		}
 		out = append(out, Event{Object: first, Type: v1.EventTypeWarning, Reason: m.reason, Message: text, At: position})
+	}
+	return out
+}
+
+// ownersWithKeys returns a message on the annotations of each object that has an effect on gangs of its pods only, by its UID.
+func (s *simulation) ownersWithKeys() map[types.UID]string {
+	out := map[types.UID]string{}
+	for _, kind := range source.Owners {
+		objects, _ := s.cluster.list(kind.Resource, "", nil)
+		for _, o := range objects {
+			if u, ok := o.(*unstructured.Unstructured); ok && u.GetUID() != "" {
+				out[u.GetUID()] = source.KeysOfGangs(u)
+			}
+		}
 	}
 	return out
 }

@@ -155,6 +155,12 @@ func (d *Declaration) fromObject(g Gang) {
 			d.setWaiting(fmt.Sprintf("%s, which owns PodGroup %s, was not found", owner, g.Ref))
 		}
 	}
+	for i, key := range slices.Concat([]string{scheduling.AnnotationMinAvailable}, podAnnotations, exclusiveKeys) {
+		if _, found := pg.Annotations[key]; found {
+			remedy := []string{"write it in its spec", "write it on the pods"}[min(i, 1)]
+			d.note(reasons.InvalidAnnotation, withoutEffect([]string{key}, " on PodGroup "+g.Ref.String(), remedy))
+		}
+	}
 	d.readTasks(g)
 	d.Resources = pg.Spec.MinResources
 	g.Finished = nil
@@ -529,9 +535,22 @@ func (d *Declaration) contradictingKeys(g Gang, pod *v1.Pod) (out []string) {
 	if g.Object == nil && d.DeclaringPod == "" {
 		return nil // nothing describes the gang
 	}
+	sizedBy := ""
+	switch {
+	case g.Object != nil:
+		sizedBy = "PodGroup " + g.Ref.String()
+	case g.Owner != nil && g.Owner.Key.Kind != jobs.Kind:
+		sizedBy = g.Owner.Key.String()
+	}
+	if value, found := podValue(pod, scheduling.AnnotationMinAvailable); found && sizedBy != "" {
+		if n, err := minAvailableOf(pod); err != nil || n != d.Min+d.Completed && n != d.Total {
+			out = append(out, fmt.Sprintf("%s: %q has no effect: %s says how many members start together: %d",
+				scheduling.AnnotationMinAvailable, value, sizedBy, max(d.Min+d.Completed, d.Total)))
+		}
+	}
 	_, sized := d.Values[lws.SizeAnnotationKey]
 	if len(d.origins) == 0 && !sized {
-		return nil // its owner is unknown
+		return out // its owner is unknown
 	}
 	keys := sharedKeys
 	if Describes(pod) {
@@ -561,6 +580,9 @@ func (d *Declaration) contradictingKeys(g Gang, pod *v1.Pod) (out []string) {
 		}
 		v, found := podValue(pod, key)
 		counts := d.Values[key]
+		if key == scheduling.AnnotationMinAvailable && sizedBy != "" {
+			continue
+		}
 		if key == scheduling.AnnotationMaxRuntime { // each member's own counts
 			if _, err := scheduling.ParseMaxRuntime(v); found && v != counts && err != nil {
 				out = append(out, err.Error()+"; it has no effect")

@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -69,9 +70,13 @@ func TestNameless(t *testing.T) {
 		"a rank without a gang": {nil, words{scheduling.AnnotationTopologyIndex, "1"}, ""},
 		"a rule of Kueue":       {nil, words{source.AnnotationKueueRequired, "x"}, source.AnnotationKueueRequired + " has no effect"},
 		"a rule of Volcano":     {nil, words{source.AnnotationVolcanoTier, "1"}, source.AnnotationVolcanoTier + " has no effect"},
-		"a group of Kueue":      {words{"kueue.x-k8s.io/pod-group-name", "g"}, nil, "kueue.x-k8s.io/pod-group-name has no effect"},
-		"another word of ours":  {nil, words{scheduling.AnnotationMode, "Strict"}, scheduling.AnnotationMode + " has no effect"},
-		"a clique alone":        {words{"grove.io/podclique", "a"}, nil, "grove.io/podclique has no effect"},
+		"a group of Kueue": {
+			words{"kueue.x-k8s.io/pod-group-name", "g", "batch.kubernetes.io/job-name", "j"},
+			nil,
+			"kueue.x-k8s.io/pod-group-name has no effect",
+		},
+		"another word of ours": {nil, words{scheduling.AnnotationMode, "Strict"}, scheduling.AnnotationMode + " has no effect"},
+		"a clique alone":       {words{"grove.io/podclique", "a"}, nil, "grove.io/podclique has no effect"},
 		"a Job's other word": {
 			words{"batch.kubernetes.io/job-name", "j"},
 			words{scheduling.AnnotationMode, "Strict"},
@@ -178,4 +183,58 @@ func TestWordsOnAJob(t *testing.T) {
 				"[{name: w, template: {metadata: {annotations: {"+source.AnnotationKueueRequired+": x}}}}]}}"))
 	require.Contains(t, set.Notes[0].Message,
 		"spec.replicatedJobs[0].template.metadata.annotations: "+source.AnnotationKueueRequired+" has no effect")
+}
+
+// TestKeysOnTheWrongObject: keys of pods in the metadata of an object whose template lacks them.
+func TestKeysOnTheWrongObject(t *testing.T) {
+	group := "labels: {" + scheduling.LabelPodGroup + ": g}"
+	template := ", spec: {template: {metadata: {" + group + "}}}"
+	label := scheduling.LabelPodGroup + " has no effect in a %s's own metadata; write it in %s.labels"
+	for name, c := range map[string]struct {
+		object string
+		want   []string
+	}{
+		"a Deployment": {"kind: Deployment, metadata: {name: a, " + group + "}", []string{fmt.Sprintf(label, "Deployment", "spec.template.metadata")}},
+		"in both":      {"kind: Deployment, metadata: {name: a, " + group + "}" + template, nil},
+		"a constraint": {
+			"kind: StatefulSet, metadata: {name: a, annotations: {" + scheduling.AnnotationTopologySpec + ": '{}'}}",
+			[]string{scheduling.AnnotationTopologySpec + " has no effect in a StatefulSet's own metadata; write it in spec.template.metadata.annotations"},
+		},
+		"exclusive": {
+			"kind: StatefulSet, metadata: {name: a, annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: x}}",
+			[]string{"alpha.jobset.sigs.k8s.io/exclusive-topology has no effect in a StatefulSet's own metadata; use " +
+				scheduling.AnnotationTopologySpec + "; only a JobSet has the other key"},
+		},
+	} {
+		require.Equal(t, c.want, source.Misplaced(object(t, "{"+c.object+"}")), name)
+	}
+	_, ineffective := owned(t, object(t, "{kind: MPIJob, metadata: {namespace: ns, name: a, "+group+"}}")).IneffectiveKeys()
+	require.Equal(t, []string{fmt.Sprintf(label, "MPIJob", "the pod template's metadata")}, ineffective)
+	require.Empty(t, owned(t, object(t, "{kind: Job, metadata: {namespace: ns, name: a, "+group+"}"+template+"}")).Ineffective)
+	require.Equal(t, fmt.Sprintf(label, "Job", "spec.template.metadata"),
+		owned(t, object(t, "{kind: Job, metadata: {namespace: ns, name: a, "+group+"}}")).Ineffective)
+}
+
+// TestWrongForms: a label that is an annotation has no effect, nor has the reverse.
+func TestWrongForms(t *testing.T) {
+	for name, c := range map[string]struct {
+		labels, annotations words
+		want                []string
+	}{
+		"right forms": {words{scheduling.LabelPodGroup, "g"}, words{scheduling.AnnotationGangName, "g"}, nil},
+		"a label": {
+			words{"scheduling.k8s.io/group-name", "g"},
+			nil,
+			[]string{"label scheduling.k8s.io/group-name has no effect; write it as an annotation"},
+		},
+		"an annotation": {
+			nil,
+			words{scheduling.LabelPodGroupX, "g"},
+			[]string{"annotation " + scheduling.LabelPodGroupX + " has no effect; write it as a label"},
+		},
+		"both":                   {words{scheduling.LabelPodGroupX, "g"}, words{scheduling.LabelPodGroupX, "g"}, nil},
+		"one that is UnknownKey": {words{scheduling.AnnotationMode, "Strict"}, nil, nil},
+	} {
+		require.Equal(t, c.want, source.WrongForms(pod("p", c.labels, c.annotations)), name)
+	}
 }

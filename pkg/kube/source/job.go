@@ -61,17 +61,13 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 	if status.StartTime != nil {
 		out.Started = status.StartTime.Time
 	}
-	readIneffective(&spec, out)
+	readIneffective(u, &spec, out)
 	return err
 }
 
 // readIneffective sets MaxRuntime. If the pods of a Job are no gang, it also sets Ineffective and Scheduler.
-func readIneffective(spec *workloads.JobSpec, out *Owned) {
-	var messages []string
-	if keys := gangKeysIn(out.Values); len(keys) > 0 {
-		messages = append(messages,
-			strings.Join(keys, ", ")+" has no effect in a Job's own metadata; write it in spec.template.metadata.annotations")
-	}
+func readIneffective(u *unstructured.Unstructured, spec *workloads.JobSpec, out *Owned) {
+	messages := misplaced(u, ownTemplate, append(slices.Clip(gangKeys), scheduling.AnnotationBackfill)...)
 	if value, ok := out.Values[scheduling.AnnotationMaxRuntime]; ok {
 		runtime, err := scheduling.ParseMaxRuntime(value)
 		if out.MaxRuntime = runtime; err != nil {

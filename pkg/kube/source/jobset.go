@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -85,9 +84,8 @@ func readJobSet(u *unstructured.Unstructured, out *Owned) error {
 			func(key string) bool { _, found := annotationValue(pods, key); return found })
 		if len(keys) > 0 {
 			at := fmt.Sprintf("spec.replicatedJobs[%d].template", i)
-			out.Notes = append(out.Notes, Note{reasons.InvalidAnnotation, fmt.Sprintf(
-				"%s.metadata.annotations: %s has no effect; write it in %[1]s.spec.template.metadata.annotations, or on the JobSet", at,
-				strings.Join(keys, ", "))})
+			out.Notes = append(out.Notes, Note{reasons.InvalidAnnotation, at + ".metadata.annotations: " + withoutEffect(keys, "",
+				"write it in "+at+".spec.template.metadata.annotations, or on the JobSet")})
 		}
 	}
 	readProgress(u, out)

@@ -94,8 +94,9 @@ type Owned struct {
 	// Parent is the parent object; zero for the root of a tree.
 	Parent OwnerKey
 	// Problem is why none of its gangs can be planned, and Notes are for the user.
-	Problem error
-	Notes   []Note
+	Problem   error
+	Notes     []Note
+	misplaced []string // messages on keys that have an effect only on its pods
 	// Ineffective names the annotations of a Job that have no effect, since its pods are no gang, and Scheduler is the scheduler of the pods.
 	Ineffective, Scheduler string
 	// Score is its status.placementScore; nil if absent.
@@ -140,6 +141,7 @@ func (o *Owner) ReadOwner(u *unstructured.Unstructured) (*Owned, error) {
 			UID: types.UID(u.GetUID()), ResourceVersion: u.GetResourceVersion(),
 		},
 	}
+	out.misplaced = misplaced(u, "the pod template's metadata")
 	if o.Read == nil {
 		return out, nil
 	}
