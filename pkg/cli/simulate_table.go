@@ -38,7 +38,7 @@ func simulateTable(r *simulate.Result, wide bool) string {
 		}
 		for _, g := range r.Gangs {
 			note := message(g.Message)
-			if g.State == simulate.Scheduled {
+			if g.State.Started() {
 				note = ""
 			}
 			if r := g.Repair; r != nil {

@@ -116,7 +116,8 @@ var mistakes = []mistake{
 	},
 	{
 		file: "job-parallelism", gang: "g",
-		all: []string{"Job j runs at most 2 pods at a time: recreate it with parallelism and completions ≥ 4, or lower minMember to 2"},
+		all: []string{"Job j runs at most 2 pods at a time: recreate it with parallelism and completions ≥ 4, create the gang's other pods, " +
+			"or lower minMember to 2"},
 	},
 	{file: "job-annotation", unlisted: true, simulate: []string{noEffect}},
 	{file: "job-annotation-with-podgroup", gang: "g", simulate: []string{noEffect}},

@@ -8,6 +8,7 @@ const (
 	// Of the condition Scheduled of a gang, and of events about the gang.
 
 	Scheduled            = "Scheduled"
+	Finished             = "Finished"
 	Binding              = "Binding"
 	Preempting           = "Preempting"
 	Unschedulable        = "Unschedulable"

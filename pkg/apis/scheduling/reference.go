@@ -154,7 +154,8 @@ func chapters() []Chapter {
 				"Muster sorts the members of a gang as follows. Pods with `network-topology-index` come first. " +
 				"Pods with another key follow: first by the Job, the group of the LeaderWorkerSet, or the StatefulSet that gave the rank, then by " +
 				"rank. " +
-				"Jobs of a JobSet are sorted by `job-global-index`, other Jobs by name. Pods without a rank come last, by name. " +
+				"Jobs of a JobSet are sorted by `job-global-index`, other Jobs by name. The replica indices of Kubeflow, Volcano and Grove are " +
+				"ranks, too, below all keys in this table. Pods without a rank come last, by name. " +
 				"A pod with an invalid value gets an event `InvalidTopologyIndex` and has no rank.",
 			Keys: []Key{
 				{

@@ -147,7 +147,7 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 	running, _ := v.cache().Running(ref)
 	if len(pending) == 0 && hasMinimum(atStart) {
 		e.setMembers(atStart)
-		e.State = Scheduled
+		e.State = State(status.Condition(atStart.State, "").Reason)
 		if len(running) == 0 {
 			e.WaitsFor = "Nothing: its members have finished."
 			return e, nil

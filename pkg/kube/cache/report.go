@@ -41,9 +41,13 @@ type Report struct {
 	OneByOne string
 	// Misnamed is a text to append to Refusal: which name or label is probably wrong; "" if nothing is known.
 	Misnamed string
-	// TooSmall names the Jobs of the members if all Jobs together run fewer pods at a time than Min; JobPods is that number.
-	TooSmall []string
-	JobPods  int
+	// TooSmall names the Jobs of the members if all Jobs together still run fewer pods at a time than Min; JobPods is that number. JobsEnding
+	// says that some of their pods have completed, so that a Job runs fewer pods than before.
+	TooSmall   []string
+	JobPods    int
+	JobsEnding bool
+	// Creating names the Jobs of the members that have yet to create pods; nil if that is unknown.
+	Creating []string
 	// RepairDomain is the path of the domain in which MustGather keeps the members of an incomplete gang; "" is the whole cluster.
 	RepairDomain string
 	// Stuck are members of an incomplete gang that terminate on a node that is not ready, sorted by name. Their controller recreates them
@@ -158,7 +162,7 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	out.Domain = tree.Path(domain)
 	out.OneByOne = c.oneByOne(out.State)
 	out.Misnamed = c.misnamed(r)
-	out.TooSmall, out.JobPods = c.jobsBelowMin(r, out.State)
+	c.setJobs(r, &out)
 	out.Owners = slices.SortedFunc(maps.Keys(owners), topology.CompareNames)
 	if out.Repair.Missing > 0 && len(bound) > 0 {
 		out.RepairDomain = repairDomain(tree, r.Gather(), slices.Min(bound))

@@ -67,25 +67,32 @@ func statefulSets(pods map[string]*v1.Pod) map[string]setMembers {
 	return sets
 }
 
-// jobsBelowMin returns the Jobs that make all members of a gang, and how many pods they run at a time. If these are not fewer than
-// minMember, or it is unknown, it returns nil. c.mu is locked.
-func (c *Cache) jobsBelowMin(r *record, state gang.State) (names []string, pods int) {
-	if state.Refusal.By != gang.Missing || len(r.jobs) == 0 || state.Exist >= state.Min {
-		return nil, 0
+// setJobs sets the fields of out about the Jobs of a gang that lacks members. It sets none if a Job is unknown, or if a member has no Job.
+// c.mu is locked.
+func (c *Cache) setJobs(r *record, out *Report) {
+	if out.Refusal.By != gang.Missing || out.Exist >= out.Min {
+		return
 	}
+	made := map[source.OwnerKey]int{}
 	for _, pod := range r.Pods {
-		if key, ok := source.JobOf(pod); !ok || !r.jobs[key] {
-			return nil, 0
+		key, _ := source.JobOf(pod)
+		if made[key]++; !r.jobs[key] {
+			return
 		}
 	}
+	var all, creating []string
+	pods, ending := 0, false
 	for _, key := range slices.SortedFunc(maps.Keys(r.jobs), source.OwnerKey.Compare) {
-		if c.lineage.Objects[key] == nil {
-			return nil, 0
+		job := c.lineage.Objects[key]
+		if job == nil {
+			return
 		}
-		names, pods = append(names, key.Name), pods+c.lineage.Objects[key].Size
+		all, pods, ending = append(all, key.Name), pods+job.Remaining, ending || job.Remaining < job.Size
+		if made[key] < job.Remaining {
+			creating = append(creating, key.Name)
+		}
 	}
-	if pods < state.Min {
-		return names, pods
+	if out.Creating, out.JobsEnding = creating, ending; pods < out.Min {
+		out.TooSmall, out.JobPods = all, pods
 	}
-	return nil, 0
 }

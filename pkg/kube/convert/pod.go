@@ -128,14 +128,6 @@ func Protected(pod *v1.Pod) bool {
 		pod.Labels[scheduling.LabelQuotaPreemptible] == "false"
 }
 
-// replicaIndexLabels are labels in which controllers number replicas. No constraint that members share can depend on them.
-var replicaIndexLabels = []string{
-	"apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name",
-	"batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-ordinal",
-	"leaderworkerset.sigs.k8s.io/worker-index", "training.kubeflow.org/replica-index",
-	"volcano.sh/task-index", "grove.io/podclique-pod-index",
-}
-
 // Template returns a key that is equal for pods which Filters treat alike. It ignores the labels with the replica's index.
 func Template(pod *v1.Pod) string {
 	spec := &pod.Spec
@@ -193,7 +185,7 @@ func Occupies(pod *v1.Pod, requests quota.List) string {
 func (w *words) addRequirements(pod *v1.Pod, requests quota.List) {
 	w.add(pod.Namespace)
 	for _, k := range slices.Sorted(maps.Keys(pod.Labels)) {
-		if !slices.Contains(replicaIndexLabels, k) {
+		if !isReplicaIndex(k) {
 			w.add(k)
 			w.add(pod.Labels[k])
 		}

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
@@ -30,6 +32,9 @@ type numbering struct {
 //	batch.kubernetes.io/job-completion-index, annotation   the same
 //	apps.kubernetes.io/pod-index                           the StatefulSet
 //	statefulset.kubernetes.io/pod-name, its end            the same
+//	training.kubeflow.org/replica-index                    the controller and the role (roleKeys): each role has a pod 0
+//	volcano.sh/task-index, label or annotation             the same
+//	grove.io/podclique-pod-index                           the same
 //
 // The pods of a LeaderWorkerSet belong to StatefulSets, too, but with less useful ordinals: all leaders are in one.
 var numberings = []numbering{
@@ -39,6 +44,29 @@ var numberings = []numbering{
 	{scheduling.AnnotationCompletionIndex, true, scheduling.ParseIndex, jobRow},
 	{scheduling.LabelPodIndex, false, scheduling.ParseIndex, ownerRow},
 	{scheduling.LabelPodName, false, scheduling.ParseOrdinal, ownerRow},
+	{"training.kubeflow.org/replica-index", false, scheduling.ParseIndex, roleRow},
+	{"volcano.sh/task-index", false, scheduling.ParseIndex, roleRow},
+	{"volcano.sh/task-index", true, scheduling.ParseIndex, roleRow},
+	{"grove.io/podclique-pod-index", false, scheduling.ParseIndex, roleRow},
+}
+
+// roleKeys are the labels or annotations that name a pod's role in its controller, if the pods of each role are numbered from 0.
+var roleKeys = []string{"training.kubeflow.org/replica-type", "volcano.sh/task-spec", workloads.LabelPodClique}
+
+// roleRow returns the pod's controller and its first role as its row.
+func roleRow(pod *v1.Pod) (string, error) {
+	row, err := ownerRow(pod)
+	for _, key := range roleKeys {
+		if role := cmp.Or(pod.Labels[key], pod.Annotations[key]); role != "" {
+			return row + " " + role, err
+		}
+	}
+	return row, err
+}
+
+// isReplicaIndex says whether controllers number replicas in a label. No constraint that members share can depend on it.
+func isReplicaIndex(label string) bool {
+	return slices.ContainsFunc(numberings, func(n numbering) bool { return n.key == label })
 }
 
 // rank returns a pod's rank index and its row: the pods that are numbered together. Without a valid rank, index is gang.NoRank. If only

@@ -76,6 +76,13 @@ func TestRank(t *testing.T) {
 		"of a StatefulSet":             {of(label(index, "10", podName, "web-11"), by("StatefulSet", "web")), "web", 10, ""},
 		"of an older StatefulSet":      {of(label(podName, "web-11"), by("StatefulSet", "web")), "web", 11, ""},
 		"of no owner":                  {of(label(index, "0")), "", 0, ""},
+		"of Kubeflow": {
+			of(label("training.kubeflow.org/replica-type", "worker", "training.kubeflow.org/replica-index", "2"), by("PyTorchJob", "p")), "p worker", 2, "",
+		},
+		"of Volcano": {
+			of(annotation("volcano.sh/task-spec", "ps"), annotation("volcano.sh/task-index", "2"), by("Job", "v")), "v ps", 2, "",
+		},
+		"of Grove": {of(label("grove.io/podclique", "g-a", "grove.io/podclique-pod-index", "2"), by("PodClique", "g-a")), "g-a g-a", 2, ""},
 		"a bad rank of ours": {
 			of(annotation(scheduling.AnnotationTopologyIndex, "x"), jobSet), "", gang.NoRank, scheduling.AnnotationTopologyIndex + `: "x"` + integer,
 		},

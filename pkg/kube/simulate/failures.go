@@ -15,7 +15,7 @@ var Failures = []string{"waiting", "evicted", "rejected"}
 func (r *Result) Failed(kinds []string) string {
 	found := map[string][]string{}
 	for _, g := range r.Gangs {
-		if g.State != Scheduled {
+		if !g.State.Started() {
 			found["waiting"] = append(found["waiting"], "gang "+g.Namespace+"/"+g.Name)
 		}
 	}

@@ -34,7 +34,7 @@ func (r *Result) Filter(o ResultFilter) (*Result, error) {
 	out := *r
 	switch o.what {
 	case "waiting":
-		out.keepOnly(func(g Gang) bool { return g.State != Scheduled }, func(p Pod) bool { return p.State == Pending })
+		out.keepOnly(func(g Gang) bool { return !g.State.Started() }, func(p Pod) bool { return p.State == Pending })
 		out.Warnings, out.Evicted = nil, []string{}
 	case "evicted":
 		out.keepOnly(func(g Gang) bool { return g.Eviction != nil }, func(p Pod) bool { return p.State == Evicted })

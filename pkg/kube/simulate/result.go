@@ -63,8 +63,12 @@ const (
 // States of gangs.
 const (
 	Scheduled State = reasons.Scheduled
+	Finished  State = reasons.Finished
 	Waiting   State = reasons.Waiting
 )
+
+// Started says whether the gang runs or has finished, so that it does not wait.
+func (s State) Started() bool { return s == Scheduled || s == Finished }
 
 // Pod is one pod. An evicted pod is listed with its last node.
 type Pod struct {
@@ -315,7 +319,7 @@ func (s *simulation) topologyCondition() *metav1.Condition {
 
 // StateOf returns the state of gang ref with report r. unlisted is the kind that could not be listed, so that the cause is unknown; or "".
 func (s *simulation) StateOf(ref gang.Ref, r cache.Report) (state State, unlisted string) {
-	if state = State(status.Condition(status.State(r), "").Reason); state != Scheduled {
+	if state = State(status.Condition(status.State(r), "").Reason); !state.Started() {
 		if unlisted = s.Unlisted(ref, r); unlisted != "" {
 			return Waiting, unlisted
 		}

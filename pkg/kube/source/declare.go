@@ -92,16 +92,20 @@ func Declare(g Gang, d Defaults) (*Declaration, bool) {
 	return out, true
 }
 
-// shrink lowers d.Min once Jobs of the gang (g.Children) have completed pods: to the pods that the Jobs still run, plus the part
-// of d.Min beyond the size of all Jobs. d.Completed is the difference.
+// shrink lowers d.Min once Jobs of the gang (g.Children) have completed pods. d.Completed is the difference.
 func (d *Declaration) shrink(g Gang) {
+	least := max(1, stillNeeded(d.Min, g.Children))
+	d.Min, d.Completed = least, d.Min-least
+}
+
+// stillNeeded returns how many of the minimum members are still needed: the pods that the Jobs still run, plus the part of minimum beyond
+// the size of these Jobs.
+func stillNeeded(minimum int, jobs []*Owned) int {
 	size, remaining := 0, 0
-	for _, job := range g.Children {
+	for _, job := range jobs {
 		size, remaining = size+job.Size, remaining+job.Remaining
 	}
-	if least := max(1, remaining+max(0, d.Min-size)); len(g.Children) > 0 && least < d.Min {
-		d.Min, d.Completed = least, d.Min-least
-	}
+	return min(minimum, remaining+max(0, minimum-size))
 }
 
 // addOrigin adds an origin, which ranks after the earlier ones.
@@ -517,10 +521,18 @@ func sortedRules(g *scheduling.GatherSpec) []scheduling.GatherRule {
 
 // Contradictions returns a message for each annotation or PriorityClass of the member pod that contradicts its gang's declaration.
 func (d *Declaration) Contradictions(g Gang, pod *v1.Pod) (out []string) {
-	if class := g.More.PriorityClass; g.Object != nil && class != "" && class != pod.Spec.PriorityClassName {
+	class, declarer := g.More.PriorityClass, "PodGroup "+g.Ref.String()
+	if g.Object == nil && g.Owner != nil {
+		class, declarer = g.Owner.PriorityClass, g.Owner.Key.String()
+	}
+	if class != "" && class != pod.Spec.PriorityClassName {
+		counts := fmt.Sprintf("%q", pod.Spec.PriorityClassName)
+		if pod.Spec.PriorityClassName == "" {
+			counts = fmt.Sprintf("no PriorityClass and priority %d", convert.Priority(pod))
+		}
 		out = append(out,
-			fmt.Sprintf("spec.priorityClassName: %q of PodGroup %s has no effect: the pod has %q, which counts; use one PriorityClass in both",
-				class, g.Ref, pod.Spec.PriorityClassName))
+			fmt.Sprintf("spec.priorityClassName: %q of %s has no effect: the pod has %s, which counts; use one existing PriorityClass in both",
+				class, declarer, counts))
 	}
 	if d.Priority != nil && pod.Spec.PriorityClassName != "" && *d.Priority != convert.Priority(pod) {
 		out = append(out,

@@ -61,6 +61,7 @@ func readPodGang(u *unstructured.Unstructured, out *Owned) error {
 	if out.Problem = workloads.Read(u, "spec", &spec); out.Problem == nil {
 		out.Problem = readPodGroups(&spec, out)
 	}
+	out.PriorityClass = spec.PriorityClassName
 	for key, value := range packWords(spec.TopologyConstraint, FieldPackRequired, FieldPackPreferred) {
 		out.setValue(key, value)
 	}

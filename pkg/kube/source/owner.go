@@ -91,6 +91,7 @@ type Owned struct {
 	// Priority and NeverPreempts are a CompositePodGroup's priority and preemptionPolicy for all pods below it; nil if undeclared.
 	Priority      *int32
 	NeverPreempts *bool
+	PriorityClass string // a class without effect
 	// Parent is the parent object; zero for the root of a tree.
 	Parent OwnerKey
 	// Problem is why none of its gangs can be planned, and Notes are for the user.

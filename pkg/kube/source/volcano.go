@@ -85,16 +85,20 @@ func volcanoMore(u *unstructured.Unstructured) (out More) {
 	return out
 }
 
-// readTasks makes a gang wait until each of its tasks has its minimum of members. A gang with a running or finished member does
-// not wait. It sets d.Tasks, the members that the gang starts with, unless sub-groups select these members.
+// readTasks makes a gang wait until each of its tasks has its minimum of members. Pods that Jobs have completed lower that minimum. A
+// gang with a running or finished member does not wait. It sets d.Tasks, the members that the gang starts with, unless sub-groups
+// select these members.
 func (d *Declaration) readTasks(g Gang) {
 	if len(g.More.Tasks) == 0 {
 		return
 	}
 	d.DependsOnMembers = true
-	existing, uncounted := map[string]int{}, map[string]map[string]int{}
+	existing, uncounted, taskOfJob := map[string]int{}, map[string]map[string]int{}, map[OwnerKey]string{}
 	for _, pod := range g.allPods() {
 		task, gate := taskOf(pod), ""
+		if job, ok := JobOf(pod); ok {
+			taskOfJob[job] = task
+		}
 		if g.Gate != nil {
 			gate = g.Gate(pod)
 		}
@@ -108,7 +112,8 @@ func (d *Declaration) readTasks(g Gang) {
 		}
 	}
 	for _, task := range slices.Sorted(maps.Keys(g.More.Tasks)) {
-		n := g.More.Tasks[task]
+		n := stillNeeded(g.More.Tasks[task],
+			slices.DeleteFunc(slices.Clone(g.Children), func(job *Owned) bool { return taskOfJob[job.Key] != task }))
 		if existing[task] < n && !g.hasStarted() {
 			d.setWaiting(fmt.Sprintf("%d of %d members of task %s", existing[task], n, task) + gang.Existing(uncounted[task]))
 		}

@@ -44,6 +44,9 @@ func Condition(s gang.State, domain string) metav1.Condition {
 		}
 	case (s.Started || s.Done > 0) && s.Min > 0 && s.Bound+s.Done >= s.Min: // a gang without a minimum is not declared
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasons.Scheduled, "the gang was bound"
+		if s.Exist == 0 {
+			c.Reason, c.Message = reasons.Finished, "the members have finished"
+		}
 	case s.Refusal.By == gang.Declaration:
 		c.Reason, c.Message = reasons.Rejected, s.Refusal.String()
 	case s.Refusal.WaitsForUser():

@@ -32,11 +32,18 @@ func Hint(r cache.Report) string {
 		owner = metav1.GetControllerOf(r.EventMember)
 	}
 	if len(r.TooSmall) > 0 {
-		const words = "; Job %s runs at most %d pods at a time: recreate it with parallelism and completions ≥ %d, or lower minMember to %d"
-		return fmt.Sprintf(words, strings.Join(r.TooSmall, " and Job "), r.JobPods, r.Min, r.JobPods)
+		words := fmt.Sprintf("; Job %s runs at most %d pods at a time: ", strings.Join(r.TooSmall, " and Job "), r.JobPods)
+		if !r.JobsEnding {
+			words += fmt.Sprintf("recreate it with parallelism and completions ≥ %d, ", r.Min)
+		}
+		return words + fmt.Sprintf("create the gang's other pods, or lower minMember to %d", r.JobPods)
 	}
 	hint, pods := "", fmt.Sprintf("%d more pod%s", r.Min-r.Exist, map[bool]string{false: "s"}[r.Min-r.Exist == 1])
 	switch {
+	case len(r.Creating) > 1:
+		hint = fmt.Sprintf("; the gang can start when Job %s have created %s", strings.Join(r.Creating, " and Job "), pods)
+	case len(r.Creating) == 1:
+		hint = fmt.Sprintf("; the gang can start when Job %s has created %s", r.Creating[0], pods)
 	case owner != nil:
 		hint = fmt.Sprintf("; the gang can start when %s %s has created %s", owner.Kind, owner.Name, pods)
 	case r.PodGroup != nil:

@@ -31,7 +31,7 @@ func Positions(c *cache.Cache) map[gang.Ref]int32 {
 // Position returns position, or 0 if the reason of the gang's condition says that the gang starts or is not tried.
 func Position(reason string, position int32) int32 {
 	switch reason {
-	case reasons.Scheduled, reasons.Binding, reasons.Waiting, reasons.Rejected:
+	case reasons.Scheduled, reasons.Finished, reasons.Binding, reasons.Waiting, reasons.Rejected:
 		return 0
 	}
 	return position

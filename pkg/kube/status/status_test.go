@@ -48,13 +48,14 @@ func TestCondition(t *testing.T) {
 		{"half way", gang.State{Min: 2, Exist: 2, Planned: 1, Bound: 1}, reasons.Binding},
 		{"done", gang.State{Min: 2, Exist: 2, Bound: 2}, reasons.Scheduled},
 		{"one has finished", gang.State{Min: 2, Exist: 1, Bound: 1, Done: 1, Started: true}, reasons.Scheduled},
+		{"all have finished", gang.State{Min: 2, Done: 2, Started: true}, reasons.Finished},
 		{"one is gone", gang.State{Min: 2, Exist: 1, Bound: 1, Started: true}, reasons.Ready},
 		{"done, one more waits", gang.State{Min: 2, Exist: 3, Bound: 2, Refusal: noRoom}, reasons.Scheduled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := status.Condition(c.state, "spine-1")
 			require.Equal(t, c.reason, got.Reason)
-			require.Equal(t, c.reason == reasons.Scheduled, got.Status == metav1.ConditionTrue)
+			require.Equal(t, c.reason == reasons.Scheduled || c.reason == reasons.Finished, got.Status == metav1.ConditionTrue)
 			require.NotEmpty(t, got.Message)
 		})
 	}

@@ -235,7 +235,7 @@ func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 		t.Gang(ref, Normal, c.Reason, c.Message+t.memory.spreadOf(t.cache.Together(ref)[0]))
 	case reasons.Preempting:
 		t.Gang(ref, Normal, reasons.Reserved, c.Message)
-	case reasons.Binding, reasons.Ready:
+	case reasons.Binding, reasons.Ready, reasons.Finished:
 		t.Gang(ref, Normal, c.Reason, c.Message)
 	default:
 		t.Gang(ref, Warning, c.Reason, c.Message)
