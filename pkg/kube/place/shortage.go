@@ -151,8 +151,11 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	}
 	for i, k := range a.kinds {
 		pods[i] = k.pod
-		s.Ties = append(s.Ties, convert.TiesOf(k.pod, members)...)
+		named := *k.pod // a stand-in has the name of its leader
+		named.Name, _, _ = group.Leader(named.Name)
+		s.Ties = append(s.Ties, convert.TiesOf(&named, members)...)
 	}
+	s.Ties = slices.Compact(slices.Sorted(slices.Values(s.Ties)))
 	s.SharedClaims = convert.SharedClaims(members)
 	s.Causes = fit.Causes(a.allNodes, pods, s.Lacks)
 	s.Unlabelled = a.Net.Unlabelled(r.Plan.Layer, a.allNodes)

@@ -260,7 +260,10 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 		add("Members share ResourceClaim %s: only nodes that reach its devices take them", FirstNames(s.SharedClaims))
 	}
 	if r.Dependent && len(s.Ties) > 0 {
-		add("The members' affinity or spread rules among themselves also limit the placement: %s", FirstNames(s.Ties))
+		add("The members' affinity or spread rules among themselves also limit the placement")
+		if len(s.Separations) == 0 { // these name their rules
+			all[len(all)-1] += ": " + FirstNames(s.Ties)
+		}
 		if s.Never == nil {
 			add("If free capacity does not help, relax these rules, or add nodes to one domain that the rules name")
 		}
