@@ -121,6 +121,17 @@ func (c *Choice) Sustainable(set Set) Set {
 	return out
 }
 
+// Requires returns whether no other gangs suffice without gang i. It is true for every gang of a nil Choice.
+func (c *Choice) Requires(i int) bool {
+	if !c.Any() {
+		return true
+	}
+	others := c.All()
+	others[i] = false
+	_, ok := c.Needs(others)
+	return !ok
+}
+
 // continuesStarted returns whether a set has only started gangs, with pending members. These may be placed even if levels lack gangs.
 func (c *Choice) continuesStarted(set Set) bool {
 	pending := false

@@ -235,6 +235,10 @@ func TestNeeds(t *testing.T) {
 	c.Totals[0] = 2
 	assert.Equal(t, "[0 2 0] true", needs(false, true, true))
 	assert.Equal(t, "[] false", needs(false, false, true), "one part at least")
+	assert.False(t, c.Requires(0), "the second part suffices")
+	part[0].Least = 2
+	assert.True(t, c.Requires(0), "two parts are needed")
+	assert.True(t, (*choice.Choice)(nil).Requires(0))
 }
 
 // TestManyGangs: many interchangeable gangs are fast; for distinct gangs the limit of sets applies.

@@ -100,6 +100,9 @@ func quotaNote(q elasticquota.Quota) string {
 		what  string
 		gangs []string
 	}{{"borrows", q.Borrows}, {"guaranteed", q.Guaranteed}, {"waits", q.Waits}} {
+		if use.what == "borrows" && q.Parent == "" && len(q.Min) == 0 {
+			continue // no quota lends to the top of a tree
+		}
 		if n := len(use.gangs); n > 0 && (use.what != "guaranteed" || len(q.Borrows) > 0 || len(q.Waits) > 0) {
 			const most = 6
 			names := strings.Join(use.gangs[:min(n, most)], ", ")

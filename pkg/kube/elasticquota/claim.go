@@ -362,6 +362,15 @@ func (r *Manager) Revision() uint64 {
 // EvictionHelps returns whether, for any choice of a group's members, there is a gang whose eviction may free what their quotas lack. With
 // equalPriority, gangs of their own quotas with their priority count, too.
 func (r *Manager) EvictionHelps(group *cache.Group, equalPriority bool) bool {
+	return r.evictionHelps(group, equalPriority, math.MinInt32)
+}
+
+// EvictionHelpsAt is EvictionHelps as if all members had at least the given priority.
+func (r *Manager) EvictionHelpsAt(group *cache.Group, priority int32) bool {
+	return r.evictionHelps(group, false, priority)
+}
+
+func (r *Manager) evictionHelps(group *cache.Group, equalPriority bool, priority int32) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return false
 	}
@@ -375,7 +384,9 @@ func (r *Manager) EvictionHelps(group *cache.Group, equalPriority bool) bool {
 		}
 	}
 	return slices.ContainsFunc(choices, func(members []gang.Member) bool {
-		c := r.newVictimSearch(r.request(group, members, nil), unlimited, r.policy())
+		a := r.request(group, members, nil)
+		a.Priority = max(a.Priority, priority)
+		c := r.newVictimSearch(a, unlimited, r.policy())
 		if equalPriority {
 			c.reclaim.EqualPriority()
 		}

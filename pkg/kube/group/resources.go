@@ -135,11 +135,11 @@ func members(n int) string {
 	return fmt.Sprint(n, " members")
 }
 
-// requests returns the sum of the requests of all pods except the pod except (or nil).
+// requests returns the sum of the requests of all pods; if except is not nil, without that pod and pods with scheduling gates.
 func (r *Record) requests(except *v1.Pod) map[v1.ResourceName]int64 {
 	sum := map[v1.ResourceName]int64{}
 	for _, pod := range r.Pods {
-		if pod == except {
+		if pod == except || except != nil && len(pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
 		for name, amount := range requestsOf(pod) {

@@ -3,6 +3,7 @@ package place
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -12,9 +13,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeports"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cause"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/group"
@@ -65,6 +68,8 @@ type Shortage struct {
 	Short []fit.Shortage
 	// Separations say that members need separate nodes or domains, of which there are too few; sorted.
 	Separations []cause.Separation
+	// Ties are the rules that make members interdependent, and SharedClaims the ResourceClaims that do: see package convert.
+	Ties, SharedClaims []string
 	// Plugins are the plugins that reject members, sorted. With Never they include plugins that do so on empty nodes.
 	Plugins []string
 }
@@ -136,14 +141,22 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 		s.Lacks = a.lacksWithout(reserved, s.Lacks)
 		if evicts && empty != nil {
 			if s.BlockedNodes, s.Lacks = a.countBlocked(ctx, empty.World.Free, reserved, s.Lacks); len(s.BlockedNodes) > 0 {
-				s.Least, s.Priority = a.lowestOfSeveral()
+				s.Least, s.Priority = a.LowestOfSeveral()
 			}
 		}
 	}
-	pods := make([]*v1.Pod, len(a.kinds))
+	pods, members := make([]*v1.Pod, len(a.kinds)), make([]*v1.Pod, len(a.Group.Pending))
+	for i, m := range a.Group.Pending {
+		members[i] = a.Group.Pods[m.Pod]
+	}
 	for i, k := range a.kinds {
 		pods[i] = k.pod
+		named := *k.pod // a stand-in has the name of its leader
+		named.Name, _, _ = group.Leader(named.Name)
+		s.Ties = append(s.Ties, convert.TiesOf(&named, members)...)
 	}
+	s.Ties = slices.Compact(slices.Sorted(slices.Values(s.Ties)))
+	s.SharedClaims = convert.SharedClaims(members)
 	s.Causes = fit.Causes(a.allNodes, pods, s.Lacks)
 	s.Unlabelled = a.Net.Unlabelled(r.Plan.Layer, a.allNodes)
 	return s
@@ -174,41 +187,58 @@ func (a *Attempt) setTooSmall(ctx context.Context, p *cause.Pin) {
 	p.TooSmall = capacity < p.Want
 }
 
-// Role is a part of a gang for whose members no node has capacity: a task, a sub-group or the whole gang.
+// Role is a part of a gang for whose members no node, or not enough nodes, have capacity: a task, a sub-group or the whole gang.
 type Role struct {
 	Name string // for messages
 	Need int    // number of them that must be placed
+	Fits int    // of Need, how many the nodes take
 }
 
-// rolesWithoutNode returns the roles with needed members that fit no node; nil if all members are equal, or no gang is certainly needed.
+// rolesWithoutNode returns the roles of which more members are needed than the nodes take; nil if all members are equal. A gang that the
+// group may start without is left out. So is a part without a name of which nodes take some members: the cause names the whole gang.
 func (a *Attempt) rolesWithoutNode() (out []Role) {
-	takes := func(m gang.Member) bool {
-		return slices.ContainsFunc(a.kinds[a.kindOf[m.Pod]].slots, func(n offer.Slots) bool { return n > 0 })
+	if len(a.kinds) == 1 {
+		return nil // the cause holds for all members
 	}
-	if len(a.kinds) == 1 || a.Group.Choice.Any() {
-		return nil // the cause holds for all members, or no gang is certainly needed
+	capacity := make([]offer.Slots, len(a.kinds))
+	for k, kind := range a.kinds {
+		for _, n := range kind.slots {
+			capacity[k] += n
+		}
 	}
-	for _, g := range a.Group.Gangs {
-		need, named := g.Need, map[string]int{}
+	for i, g := range a.Group.Gangs {
+		if !a.Group.Choice.Requires(i) {
+			continue
+		}
+		need, left, short, fits := g.Need, slices.Clone(capacity), map[Role]int{}, map[string]int{}
 		for _, m := range a.Group.Pending {
-			if m.Gang == g.Ref && takes(m) {
+			name, k := a.Group.RoleOf(m), a.kindOf[m.Pod]
+			switch {
+			case m.Gang != g.Ref:
+			case left[k] > 0:
+				left[k]--
 				need--
-			} else if m.Gang == g.Ref {
-				named[a.Group.RoleOf(m)]++
+				fits[name]++
+			case capacity[k] == 0:
+				short[Role{Name: cmp.Or(name, fmt.Sprintf("gang %s, such as %s", displayName(g.Ref), m.Pod))}]++
+			case name != "":
+				short[Role{Name: name, Fits: 1}]++
 			}
 		}
-		for _, name := range slices.Sorted(maps.Keys(named)) {
-			if n := min(need, named[name]); n > 0 {
-				out = append(out, Role{Name: cmp.Or(name, "gang "+displayName(g.Ref)), Need: n})
-				need -= n
+		for _, role := range slices.SortedFunc(maps.Keys(short), func(x, y Role) int { return cmp.Compare(x.Name, y.Name) }) {
+			if role.Need = min(need, short[role]); role.Need > 0 {
+				need -= role.Need
+				role.Fits *= fits[role.Name]
+				role.Need += role.Fits
+				out = append(out, role)
 			}
 		}
 	}
 	return out
 }
 
-// lowestOfSeveral returns the member of lowest priority, and its priority, if priorities differ; nil if all are equal.
-func (a *Attempt) lowestOfSeveral() (low *v1.Pod, priority int32) {
+// LowestOfSeveral returns the member of lowest priority, and its priority, if priorities differ; nil if all are equal.
+func (a *Attempt) LowestOfSeveral() (low *v1.Pod, priority int32) {
 	low = a.Lowest()
 	priority = a.planner.cache.Priority(low)
 	differs := func(m gang.Member) bool { return a.planner.cache.Priority(a.Group.Pods[m.Pod]) != priority }
@@ -307,6 +337,9 @@ func (a *Attempt) countBlocked(
 	}
 	for reasons, n := range nodesByReasons {
 		subtract(rest, reasons.All(), n)
+	}
+	if n := lacks[nodeports.ErrReason]; n > 0 { // said also of a port whose holder may not be evicted: free resources do not help
+		rest[nodeports.ErrReason] = n
 	}
 	return counts, rest
 }

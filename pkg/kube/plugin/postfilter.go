@@ -75,7 +75,10 @@ func (p *Plugin) evictFor(ctx context.Context, c *unschedulable, pod *v1.Pod) (*
 			p.Cache.Handle(gang.RetryDue{Group: a.Group.Key, At: p.options.Clock.Now().Add(remaining)})
 		}
 		c.message = p.explain(ctx, c, pod, &why)
-		c.message.Sentence += promised
+		limiting := p.limitingMember(c, preemption)
+		if c.message.Sentence += limiting + promised; limiting != "" && c.refusal == nil && preemption == status.PreemptionNoHelp {
+			preemption = status.PreemptionNoVictims // the quotas allow none at the gang's priority
+		}
 		why.Words, why.Summary = preemption.After(c.message.Text)+held, c.message.Sentence
 		p.recordObstacle(a.Group.Key, why)
 		p.recordRefusal(c, pod, why)
@@ -85,6 +88,28 @@ func (p *Plugin) evictFor(ctx context.Context, c *unschedulable, pod *v1.Pod) (*
 	}
 	p.teller.Siblings(pod, c.message, preemption)
 	return postFilterResult(code, node, representativeMessage(c.message, a, preemption))
+}
+
+// limitingMember returns a sentence on the member that alone keeps the gang from evicting pods, after a space; "" if there is none, or if
+// the message names it: the only one with preemptionPolicy Never, or the one whose priority lets the quotas allow no eviction.
+func (p *Plugin) limitingMember(c *unschedulable, preemption status.Preemption) string {
+	group := c.attempt.Group
+	never := slices.DeleteFunc(slices.Clone(group.Pending), func(m gang.Member) bool { return !group.NeverPreempts(m) })
+	if preemption == status.PreemptionNever && len(never) < len(group.Pending) && !c.message.Never {
+		return fmt.Sprintf(" Member %s has preemptionPolicy Never.", never[0].Pod)
+	}
+	low, priority := c.attempt.LowestOfSeveral()
+	if low == nil || c.cause.By != gang.Quota || p.quotas.EvictionHelpsAt(group, priority) {
+		return ""
+	}
+	highest := priority
+	for _, m := range group.Pending {
+		highest = max(highest, p.Cache.Priority(group.Pods[m.Pod]))
+	}
+	if !p.quotas.EvictionHelpsAt(group, highest) {
+		return ""
+	}
+	return " " + status.LowestDecides(low, priority) + "."
 }
 
 // representativeMessage returns PostFilter's message for the representative.

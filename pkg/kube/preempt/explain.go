@@ -34,10 +34,16 @@ func (p *Preemptor) explain(ctx context.Context, a *place.Attempt, e *solution) 
 	why := explanation(a.Net.Tree, e.why())
 	text := why.String()
 	klog.FromContext(ctx).V(2).Info("Evicting for a gang", "group", a.Group.Key.String(), "why", text)
-	witness, ok := p.Profile.EventRecorder().(ExplanationRecorder)
 	for _, ref := range a.Group.Whole() {
 		p.Teller.Gang(ref, status.Normal, reasons.Preempting, text)
-		if ok {
+	}
+	p.record(a.Group.Whole(), why)
+}
+
+// record passes the explanation of an eviction for gangs to the event recorder, if it is an ExplanationRecorder.
+func (p *Preemptor) record(gangs []gang.Ref, why status.Explanation) {
+	if witness, ok := p.Profile.EventRecorder().(ExplanationRecorder); ok {
+		for _, ref := range gangs {
 			witness.Evicts(ref, why)
 		}
 	}

@@ -2,19 +2,23 @@ package preempt
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
 // Relocation is a domain that takes all members of a gang that cannot be repaired in its own domain.
 type Relocation struct {
 	Domain    string // its path
+	from      string // the path of the domain in which the group runs
 	running   []*v1.Pod
 	restarted *cache.Group // stand-ins for the successors of all members
 	places    []gang.Assignment
@@ -46,7 +50,7 @@ func (p *Preemptor) FindRelocation(ctx context.Context, a *place.Attempt, avoid 
 	if slices.ContainsFunc(a.JoinableNodes(), func(n fwk.NodeInfo) bool { return planned[n.Node().Name] }) {
 		return nil // it is the domain in which the gang runs
 	}
-	r.Domain, r.places = elsewhere.Domain(found.Places), found.Places
+	r.Domain, r.from, r.places = elsewhere.Domain(found.Places), a.Domain(nil), found.Places
 	return r
 }
 
@@ -56,6 +60,15 @@ func (p *Preemptor) Move(ctx context.Context, r *Relocation, representative *v1.
 	if !p.Limits().Enabled || !p.mayRestart(r.running, p.listBudgets()) || !p.Cache.ReserveSuccessors(r.restarted, r.places) {
 		return false
 	}
+	cost := &status.EvictionCost{Pods: len(r.running), HighestPriority: math.MinInt32}
+	for _, pod := range r.running {
+		priority := p.Cache.Priority(pod)
+		cost.HighestPriority, cost.Sum = max(cost.HighestPriority, priority), cost.Sum+int64(priority)
+	}
+	p.record(r.restarted.Whole(), status.Explanation{
+		Won: r.Domain, Rule: evict.Alone,
+		Considered: []status.ConsideredDomain{{Domain: r.Domain, Possible: true, EvictionCost: cost}, {Domain: r.from}},
+	})
 	p.EvictToMove(ctx, representative, r.restarted.Key, r.running)
 	return true
 }

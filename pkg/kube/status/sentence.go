@@ -99,9 +99,14 @@ func causeSentence(s place.Shortage) string {
 	case len(s.Roles) > 0:
 		var roles []string
 		for _, role := range s.Roles[:min(len(s.Roles), maxDomains)] {
-			roles = append(roles, fmt.Sprintf("%s (%d needed)", role.Name, role.Need))
+			if roles = append(roles, fmt.Sprintf("%s (%d needed)", role.Name, role.Need)); role.Fits > 0 {
+				fmt.Fprintf(&out, "; the cluster has capacity for %d of %d needed members of %s%s", role.Fits, role.Need, role.Name, when)
+				roles = roles[:len(roles)-1]
+			}
 		}
-		out.WriteString("; no node has capacity for a member of " + strings.Join(roles, " or ") + when)
+		if len(roles) > 0 {
+			out.WriteString("; no node has capacity for a member of " + strings.Join(roles, " or ") + when)
+		}
 	case len(r.Domains) == 0:
 		fmt.Fprintf(&out, "; no node is in any %s domain", r.Layer)
 		if s.Unlabelled != "" {
@@ -175,7 +180,7 @@ func remedy(s place.Shortage, r *plan.Refusal) string {
 		layers[d.Layer] = true
 	}
 	switch {
-	case len(s.Roles) > 0 || r.Domains[0].Slots == 0:
+	case len(s.Roles) > 0 && s.Roles[0].Fits == 0 || r.Domains[0].Slots == 0:
 		return "Change what the pods require, or add nodes that meet it"
 	case free || s.TooFewNodes:
 		return addNodes
@@ -211,7 +216,7 @@ func memberCount(n int) string {
 func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 	add := func(format string, args ...any) { all = append(all, upper(fmt.Sprintf(format, args...))) }
 	if s.Least != nil {
-		add("The gang evicts only pods of a priority below %d, the priority of its member %s", s.Priority, clipPath(convert.PodKey(s.Least)))
+		add("%s", LowestDecides(s.Least, s.Priority))
 	}
 	for _, apart := range s.Separations {
 		noun := map[bool]string{true: "nodes", false: "values"}[apart.Key == v1.LabelHostname]
@@ -251,8 +256,14 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 	if r.Split {
 		add("The running members are in several %s domains", r.Layer)
 	}
-	if r.Dependent {
+	if r.Dependent && len(s.SharedClaims) > 0 {
+		add("Members share ResourceClaim %s: only nodes that reach its devices take them", FirstNames(s.SharedClaims))
+	}
+	if r.Dependent && len(s.Ties) > 0 {
 		add("The members' affinity or spread rules among themselves also limit the placement")
+		if len(s.Separations) == 0 { // these name their rules
+			all[len(all)-1] += ": " + FirstNames(s.Ties)
+		}
 		if s.Never == nil {
 			add("If free capacity does not help, relax these rules, or add nodes to one domain that the rules name")
 		}
@@ -261,6 +272,12 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 		add("Not all ways were tried: the search limit is reached")
 	}
 	return all
+}
+
+// LowestDecides returns the sentence on the member whose priority, the lowest of its gang, decides about victims, without a period.
+func LowestDecides(member *v1.Pod, priority int32) string {
+	return fmt.Sprintf("The gang evicts only pods of a priority below %d, the priority of its member %s", priority,
+		clipPath(convert.PodKey(member)))
 }
 
 // upper returns a text with its first letter in upper case.

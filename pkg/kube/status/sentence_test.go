@@ -286,7 +286,7 @@ func TestSentence(t *testing.T) {
 		{
 			"Needs 4 in the cluster; with the constraints below, the cluster takes at least 3 members now. " +
 				"Gang g needs 3 in one BlockLayer domain, and b has capacity for 2 members now. " +
-				"At least 2 of 3 gangs must start, each whole. The members' affinity or spread rules among themselves also limit the placement. If free capacity does not help, relax these rules, or add nodes to one domain that the rules name.",
+				"At least 2 of 3 gangs must start, each whole. The members' affinity or spread rules among themselves also limit the placement: podAffinity of default/a (topologyKey z). If free capacity does not help, relax these rules, or add nodes to one domain that the rules name.",
 			place.Shortage{Plan: &plan.Refusal{
 				Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Deeper: []plan.DeeperSets{
 					{Layer: "BlockLayer", Gangs: 1, Sets: 2, Every: true},
@@ -294,16 +294,16 @@ func TestSentence(t *testing.T) {
 				TooLarge: []plan.TooLarge{
 					{Gangs: []int{0}, Name: "gang g", Layer: "BlockLayer", Want: 3, Best: plan.Offer{Path: "b", Slots: 2}},
 				}, Optional: &plan.OptionalGangs{Least: 2, Of: 3}, Dependent: true, LowerBounds: true,
-			}},
+			}, Ties: []string{"podAffinity of default/a (topologyKey z)"}},
 		},
 		{ // no member was put anywhere
 			"Needs 15 in the cluster, in multiples of 3 for each BlockLayer domain. " +
-				"The members' affinity or spread rules among themselves also limit the placement. If free capacity does not help, relax these rules, or add nodes to one domain that the rules name.",
+				"The members' affinity or spread rules among themselves also limit the placement: podAffinity of default/a (topologyKey z). If free capacity does not help, relax these rules, or add nodes to one domain that the rules name.",
 			place.Shortage{Plan: &plan.Refusal{
 				Want: 15, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 15}}, Multiple: []plan.Multiple{
 					{Layer: "BlockLayer", Count: 3},
 				}, Dependent: true,
-			}},
+			}, Ties: []string{"podAffinity of default/a (topologyKey z)"}},
 		},
 		{
 			"a runs in s, which has no room; the gang moves only as a whole: the members that wait must run in the same domain. Free up " +
@@ -331,6 +331,24 @@ func TestSentence(t *testing.T) {
 			place.Shortage{
 				Plan: cluster, Never: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{}}},
 				Roles: []place.Role{{Name: "role worker", Need: 2}, {Name: "gang a", Need: 1}},
+			},
+		},
+		{
+			"Needs 3 in the cluster; the cluster has capacity for 1 of 2 needed members of role worker, even when empty. " +
+				"Add nodes, or use fewer or smaller members.",
+			place.Shortage{
+				Plan: cluster, Never: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 2}}},
+				Roles: []place.Role{{Name: "role worker", Need: 2, Fits: 1}},
+			},
+		},
+		{ // interdependent only by a claim
+			"Needs 2 in the cluster; the cluster has capacity for at least 1 member now. " +
+				"Members share ResourceClaim one: only nodes that reach its devices take them.",
+			place.Shortage{
+				Plan: &plan.Refusal{
+					Want: 2, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 1}}, Dependent: true, LowerBounds: true,
+				},
+				SharedClaims: []string{"one"},
 			},
 		},
 		{
