@@ -123,7 +123,8 @@ spec: {minMembers: 3}
 		"in.yaml: document 1, line 2: skipped batch/v1 CronJob j, and 1 more: not read by a scheduler",
 		"in.yaml: document 5, line 18: skipped policy/v9 PodDisruptionBudget b: not read by a scheduler; did you mean policy/v1 " +
 			"PodDisruptionBudget?",
-		"in.yaml: document 3, line 10: skipped scheduling.k8s.io/v9 PodGroup g: not read by a scheduler; did you mean scheduling.k8s.io/v1beta1 PodGroup?",
+		"in.yaml: document 3, line 10: skipped scheduling.k8s.io/v9 PodGroup g: not read by a scheduler; did you mean " +
+			"scheduling.k8s.io/v1beta1 PodGroup?",
 		"in.yaml: document 4, line 14: skipped scheduling.sigs.k8s.io/v1 PodGroup g: not read by a scheduler; did you mean " +
 			"scheduling.sigs.k8s.io/v1alpha1 PodGroup?",
 		`in.yaml: document 6, line 22: ignored in Pod default/p: unknown field "spec.nodeNam"`,
@@ -261,13 +262,15 @@ func TestLoadErrors(t *testing.T) {
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: 3}\n": "in.yaml: document 1, line 1: Pod \"p\": spec.containers: 3 " +
 			"is invalid; supported values: a list",
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{resources: {requests: {memory: 4GB}}}]}\n": "in.yaml: document 1, " +
-			"line 1: Pod \"p\": spec.containers[0].resources.requests[memory]: \"4GB\" is invalid; supported values: a quantity, such as 8, 500m or 64Gi",
+			"line 1: Pod \"p\": spec.containers[0].resources.requests[memory]: \"4GB\" is invalid; " +
+			"supported values: a quantity, such as 8, 500m or 64Gi",
 		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {a/b: 2}}\n": "in.yaml: document 1, line 1: Job \"j\": " +
 			"metadata.annotations[a/b]: 2 is invalid; supported values: a text; write \"2\" with quotes",
 		"apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: v, annotations: {a/b: true}}\n": "in.yaml: document 1, " +
 			"line 1: PodGroup \"v\": metadata.annotations[a/b]: true is invalid; supported values: a text; write \"true\" with quotes",
 		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: n1}\n" +
-			"- apiVersion: v1\n  kind: Node\n  metadata: {name: m}\n  status: {capacity: {cpu: many}}\n": "in.yaml: document 1, line 7: Node \"m\": status.capacity[cpu]: " +
+			"- apiVersion: v1\n  kind: Node\n  metadata: {name: m}\n  status: {capacity: {cpu: many}}\n": "in.yaml: " +
+			"document 1, line 7: Node \"m\": status.capacity[cpu]: " +
 			"\"many\" is invalid; supported values: a quantity",
 		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: [\n": "in.yaml: document 1, line 6: did not find " +
 			"expected node content",
