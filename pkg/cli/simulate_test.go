@@ -115,7 +115,8 @@ func TestSimulateExits(t *testing.T) {
 			`Error: refused.yaml: document 2, line 4: PodGroup.scheduling.sigs.k8s.io "b" is invalid: spec.minMember: Invalid value: 0: ` +
 				`spec.minMember in body should be greater than or equal to 1`,
 		},
-		"not admitted": {[]string{"-f", "class.yaml"}, 2, "Error: class.yaml: document 1, line 1: no PriorityClass with name none was found"},
+		"not admitted": {[]string{"-f", "class.yaml"}, 2, "Error: class.yaml: document 1, line 1: Pod default/p: spec.priorityClassName: no " +
+			"PriorityClass with name none was found"},
 		"no config": {
 			[]string{"-f", "cluster.yaml", "--config", "nowhere.yaml"}, 2, "Error: --config: open nowhere.yaml: no such file or directory",
 		},

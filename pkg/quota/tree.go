@@ -146,7 +146,7 @@ func (t *Tree) addQuota(g *treeBuilder, i int) {
 	default:
 		n.parent, n.top = p, t.nodes[p].top
 		if !t.nodes[p].Inner {
-			stop("its parent %q is not marked as a parent; mark it, or name another quota", s.Parent)
+			stop("its parent %q is not marked as a parent; set its label is-parent to \"true\", or name another quota", s.Parent)
 		} else if t.nodes[p].broken != "" && n.broken == "" {
 			n.broken = "quota " + s.Parent + " above it cannot be used: " + t.nodes[p].broken
 		}
@@ -189,7 +189,7 @@ func (t *Tree) limits(n *node, warn func(format string, args ...any)) {
 			most = math.MaxInt64
 		}
 		if least > most {
-			warn("min of %s is above max: %d counts instead of %d", name, most, least)
+			warn("min of %s is above max, so max counts as min; lower min or raise max", name)
 			least = most
 		}
 		weight, weighs := n.Weight[name]

@@ -30,7 +30,7 @@ func TestTopologySpec(t *testing.T) {
 		},
 		{
 			name: "not JSON", comes: gang("g", spec(`{"gatherStrategy":`), nil),
-			want: rejected(name + `: "{\"gatherStrategy\":" is not JSON: unexpected end of JSON input`),
+			want: rejected(name + `: "{\"gatherStrategy\":" is not JSON: unexpected end of JSON input (position 18)`),
 		},
 		{
 			name: "not an object", comes: gang("g", spec(`[]`), nil),

@@ -136,7 +136,8 @@ func TestClusterNetworkTopologyMissed(t *testing.T) {
 		},
 		{
 			"unknown version", "\n---\n{apiVersion: scheduling.koordinator.sh/v1, kind: ClusterNetworkTopology, metadata: {name: default}}",
-			"note: skipped scheduling.koordinator.sh/v1 ClusterNetworkTopology default: not read by a scheduler\n" + rejected(none),
+			"note: skipped scheduling.koordinator.sh/v1 ClusterNetworkTopology default: not read by a scheduler; did you mean " +
+				"scheduling.koordinator.sh/v1alpha1 ClusterNetworkTopology?\n" + rejected(none),
 		},
 		{
 			"unknown field", strings.Replace(topology("default", layers), "labelKey: [spine]", "labelKey: [spine], labels: [x]", 1),

@@ -90,6 +90,9 @@ func meantOf(key string, keys []string) (meant string) {
 // Near returns the one of names that is most similar to name; "" if none is similar.
 func Near(name string, names []string) string { return strictjson.Near(name, names) }
 
+// Similar reports whether one of two names may be a misspelling of the other.
+func Similar(a, b string) bool { return strictjson.Similar(a, b) }
+
 // unknown returns the message on one unknown key. The words are stable, and equal to the ones in manifests/admission.
 func unknown(kind, key, name string) string {
 	near := Near(name, gangNames)

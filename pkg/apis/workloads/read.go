@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -25,6 +26,13 @@ import (
 func Read(u *unstructured.Unstructured, field string, into any) error {
 	r := reader{}
 	r.read(u.Object[field], reflect.ValueOf(into).Elem(), field, "")
+	return r.err
+}
+
+// ReadObject is Read for a whole object: into is a pointer to its type. Metadata counts, too.
+func ReadObject(object map[string]any, into any) error {
+	r := reader{}
+	r.read(object, reflect.ValueOf(into).Elem(), "", "")
 	return r.err
 }
 
@@ -72,6 +80,10 @@ func (r *reader) read(value any, into reflect.Value, path, least string) (ok boo
 	}
 	legal := "a text"
 	switch into.Kind() {
+	case reflect.String:
+		if _, isList := value.([]any); !isList && reflect.ValueOf(value).Kind() != reflect.Map {
+			legal += "; write " + strconv.Quote(Quoted(value)) + " with quotes"
+		}
 	case reflect.Bool:
 		legal = "true or false"
 	case reflect.Float64:
@@ -100,7 +112,7 @@ func (r *reader) readStruct(value any, into reflect.Value, path string) bool {
 		case name == "" && field.Anonymous:
 			r.readStruct(object, into.Field(i), path)
 		case name != "":
-			r.read(object[name], into.Field(i), path+"."+name, cmp.Or(field.Tag.Get("min"), imported[name]))
+			r.read(object[name], into.Field(i), strings.TrimPrefix(path+"."+name, "."), cmp.Or(field.Tag.Get("min"), imported[name]))
 		}
 	}
 	return true
@@ -175,6 +187,9 @@ func (r *reader) readOwnForm(value any, into reflect.Value, path string) bool {
 	data, err := json.Marshal(value)
 	if err == nil {
 		err = json.Unmarshal(data, into.Addr().Interface())
+	}
+	if _, isQuantity := into.Addr().Interface().(*resource.Quantity); err != nil && isQuantity {
+		return r.invalid(path, value, "a quantity, such as 8, 500m or 64Gi")
 	}
 	if err != nil {
 		return r.invalid(path, value, fmt.Sprintf("a %s (%v)", into.Type().Name(), err))

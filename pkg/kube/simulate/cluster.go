@@ -20,6 +20,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
 // cluster is the API, and what admission, kubelets and controllers add to the objects that users write and schedulers read.
@@ -333,7 +334,7 @@ func (c *cluster) prioritizeGroup(u *unstructured.Unstructured) {
 func (c *cluster) prioritize(pod *v1.Pod) error {
 	class, err := c.class(pod.Spec.PriorityClassName)
 	if err != nil && pod.Spec.Priority == nil {
-		return err
+		return fmt.Errorf("Pod %s: spec.priorityClassName: %w", convert.PodKey(pod), err)
 	}
 	if class == nil {
 		class = &schedulingv1.PriorityClass{}

@@ -185,8 +185,8 @@ func TestControllersUnread(t *testing.T) {
 	const set = "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: s}\n"
 	s := &Set{}
 	err := s.Add("in.yaml", []byte(set+"spec: {replicatedJobs: [{name: r, template: {spec: {parallelism: two}}}]}\n"))
-	require.ErrorContains(t, err, `in.yaml: document 1, line 1: JobSet "s": json: cannot unmarshal string into Go struct field `)
-	require.ErrorContains(t, err, "replicatedJobs.template.spec.parallelism of type int32")
+	require.EqualError(t, err, `in.yaml: document 1, line 1: JobSet "s": spec.replicatedJobs[0].template.spec.parallelism: "two" is invalid; `+
+		"supported values: an integer ≥ 0")
 
 	s = load(t,
 		set+"spec: {replicatedJobs: [{name: r, replica: 2, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}], "+

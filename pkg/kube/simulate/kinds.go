@@ -39,6 +39,8 @@ type kind struct {
 	namespaced bool
 	// custom returns a new Go value for a custom resource, which the server stores unstructured; nil for a kind of Kubernetes.
 	custom func() any
+	// spec returns an empty spec, in which the fields of an unstructured custom resource are looked up; nil if they are not known.
+	spec func() any
 	// crd returns the CRD that validates objects as an API server does; nil for an API of another project. With lax, an invalid object
 	// that can be decoded is accepted: a cluster may have an older CRD, and the scheduler reports an invalid ClusterNetworkTopology.
 	crd func() (*crd, error)
@@ -77,9 +79,9 @@ var ownKinds = []namedKind{
 	{"CSIStorageCapacity", kind{resource: storagev1.SchemeGroupVersion.WithResource("csistoragecapacities"), namespaced: true}},
 	{"VolumeAttachment", kind{resource: storagev1.SchemeGroupVersion.WithResource("volumeattachments")}},
 	{"ResourceSlice", kind{resource: resourceSlices}},
-	{"Device", kind{resource: convert.Devices, custom: func() any { return &unstructured.Unstructured{} }}},
-	{"ElasticQuota", kind{resource: convert.ElasticQuotas, namespaced: true, custom: func() any { return &unstructured.Unstructured{} }}},
-	{"ElasticQuota", kind{resource: convert.ElasticQuotasX, namespaced: true, custom: func() any { return &unstructured.Unstructured{} }}},
+	{"Device", kind{resource: convert.Devices, custom: newUnstructured}},
+	{"ElasticQuota", kind{resource: convert.ElasticQuotas, namespaced: true, custom: newUnstructured, spec: newQuotaSpec}},
+	{"ElasticQuota", kind{resource: convert.ElasticQuotasX, namespaced: true, custom: newUnstructured, spec: newQuotaSpec}},
 	{"DeviceTaintRule", kind{resource: resourcev1.SchemeGroupVersion.WithResource("devicetaintrules")}},
 	{"PersistentVolume", kind{resource: corev1.SchemeGroupVersion.WithResource("persistentvolumes")}},
 	{"PersistentVolumeClaim", kind{resource: corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), namespaced: true}},
@@ -102,11 +104,20 @@ var ownKinds = []namedKind{
 	}},
 }
 
+func newUnstructured() any { return &unstructured.Unstructured{} }
+
+// newQuotaSpec returns an empty spec of an ElasticQuota.
+func newQuotaSpec() any {
+	return &struct {
+		Min any `json:"min"`
+		Max any `json:"max"`
+	}{}
+}
+
 // gangOwners returns the kinds of owners that describe gangs. Workload kinds are listed again in ownKinds, and the later entry is used.
 func gangOwners() (all []namedKind) {
 	for _, o := range source.Owners {
-		custom := func() any { return &unstructured.Unstructured{} }
-		all = append(all, namedKind{o.Kind, kind{resource: o.Resource, namespaced: true, custom: custom}})
+		all = append(all, namedKind{o.Kind, kind{resource: o.Resource, namespaced: true, custom: newUnstructured, spec: o.Spec}})
 	}
 	return all
 }
@@ -118,7 +129,7 @@ func gangObjects() (all []namedKind) {
 		if o == nil {
 			continue
 		}
-		k := kind{resource: o.Resource, versions: o.OlderVersions, namespaced: true, custom: func() any { return o.New() }}
+		k := kind{resource: o.Resource, versions: o.OlderVersions, namespaced: true, custom: func() any { return o.New() }, spec: o.Spec}
 		if !o.ReadOnly {
 			k.crd = readCRD(o.Resource.Group + "_" + o.Resource.Resource + ".yaml")
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	utf16 "golang.org/x/text/encoding/unicode"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,12 +23,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
@@ -84,8 +87,16 @@ func (e *InputError) Error() string { return e.At.String() + ": " + e.Err.Error(
 
 func (e *InputError) Unwrap() error { return e.Err }
 
-// Add adds the documents of a file: YAML or JSON, objects or lists of objects. The error is an *InputError. The set keeps no part of data.
+// Add adds the documents of a file: YAML or JSON, objects or lists of objects. The text is UTF-8, or UTF-16 with a byte order mark. The
+// error is an *InputError. The set keeps no part of data.
 func (s *Set) Add(file string, data []byte) error {
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		utf8, err := utf16.UTF16(utf16.BigEndian, utf16.UseBOM).NewDecoder().Bytes(data)
+		if err != nil {
+			return &InputError{Position{File: file}, err}
+		}
+		data = utf8
+	}
 	docs := split(data)
 	return s.readAll(len(docs), func(part *Set, i int) error {
 		return part.document(docs[i], Position{File: file, Document: i + 1, Line: docs[i].line})
@@ -396,10 +407,18 @@ func annotationErrors(annotations map[string]string) field.ErrorList {
 // decode returns the object in raw, of a known kind. unknown has an error for each unknown field; err says why raw is invalid.
 func decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Object, unknown []error, err error) {
 	if k.custom == nil {
-		return decodeCore(raw, gvk, k)
+		if read, unknown, err = decodeCore(raw, gvk, k); err != nil {
+			if o, noType := legacyscheme.Scheme.New(gvk); noType == nil {
+				err = invalidField(raw, gvk, o, err)
+			}
+		}
+		return read, unknown, err
 	}
 	o := k.custom()
 	unknown, err = kjson.UnmarshalStrict(raw, o)
+	if k.spec != nil {
+		unknown, _ = kjson.UnmarshalStrict(raw, &shape{Spec: k.spec()}) // the scheduler reports invalid values
+	}
 	if k.crd != nil && (err != nil || !k.lax) {
 		crd, err := k.crd()
 		if err != nil {
@@ -409,8 +428,11 @@ func decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Obje
 			return nil, nil, why
 		}
 	}
+	if u, ok := o.(*unstructured.Unstructured); ok && err == nil {
+		err = workloads.Read(u, "metadata", &metav1.ObjectMeta{})
+	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s %q: %w", gvk.Kind, nameIn(raw, false), err)
+		return nil, nil, invalidField(raw, gvk, o, err)
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -419,6 +441,24 @@ func decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Obje
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(gvk)
 	return u, unknown, nil
+}
+
+// invalidField returns the error that the object in raw cannot be decoded into o. It names the object, and the first invalid field with its
+// value and the supported values. If there is no such field, it says why instead.
+func invalidField(raw []byte, gvk schema.GroupVersionKind, o any, why error) error {
+	var content map[string]any
+	if _, custom := o.(*unstructured.Unstructured); !custom && utiljson.Unmarshal(raw, &content) == nil {
+		why = cmp.Or(workloads.ReadObject(content, o), why)
+	}
+	return fmt.Errorf("%s %q: %w", gvk.Kind, nameIn(raw, false), why)
+}
+
+// shape is a custom resource whose spec has a known type.
+type shape struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              any `json:"spec"`
+	Status            any `json:"status"`
 }
 
 // nameIn returns namespace/name of the object raw, or its name if it has no namespace. If namespaced, a missing namespace is "default".

@@ -1,8 +1,11 @@
 package simulate
 
 import (
+	"encoding/binary"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -123,15 +126,130 @@ spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, s
 `)
 	require.Equal(t, []string{
 		"in.yaml: document 1, line 2: skipped batch/v1 CronJob j, and 1 more: not read by a scheduler",
-		"in.yaml: document 5, line 18: skipped policy/v9 PodDisruptionBudget b: not read by a scheduler",
-		"in.yaml: document 3, line 10: skipped scheduling.k8s.io/v9 PodGroup g: not read by a scheduler",
-		"in.yaml: document 4, line 14: skipped scheduling.sigs.k8s.io/v1 PodGroup g: not read by a scheduler",
+		"in.yaml: document 5, line 18: skipped policy/v9 PodDisruptionBudget b: not read by a scheduler; did you mean policy/v1 " +
+			"PodDisruptionBudget?",
+		"in.yaml: document 3, line 10: skipped scheduling.k8s.io/v9 PodGroup g: not read by a scheduler; did you mean " +
+			"scheduling.k8s.io/v1beta1 PodGroup?",
+		"in.yaml: document 4, line 14: skipped scheduling.sigs.k8s.io/v1 PodGroup g: not read by a scheduler; did you mean " +
+			"scheduling.sigs.k8s.io/v1alpha1 PodGroup?",
 		`in.yaml: document 6, line 22: ignored in Pod default/p: unknown field "spec.nodeNam"`,
 		`in.yaml: document 7, line 27: ignored in PodGroup default/g: unknown field "spec.minMembers"`,
 		"in.yaml: document 8, line 32: ignored in StatefulSet default/s: pod-group.scheduling.sigs.k8s.io has no effect in a StatefulSet's own " +
 			"metadata; write it in spec.template.metadata.labels",
 	}, s.Notes())
 	require.Len(t, s.objects, 3)
+}
+
+// TestMeantKind: a skipped object of a misspelt kind, of another version or of a wrong group is compared with the known kinds. An object of
+// an unrelated API is not.
+func TestMeantKind(t *testing.T) {
+	for what, want := range map[string]string{
+		"scheduling.sigs.k8s.io/v1alpha1 Podgroups": "; did you mean scheduling.sigs.k8s.io/v1alpha1 PodGroup?",
+		"scheduling.sig.k8s.io/v1alpha1 ElasticQuota": "; did you mean scheduling.sigs.k8s.io/v1alpha1 ElasticQuota, " +
+			"scheduling.x-k8s.io/v1alpha1 ElasticQuota?",
+		"kubeflow.org/v1 MPIJob": "; did you mean kubeflow.org/v2beta1 MPIJob?",
+		"scheduling.koordinator.sh/v1alpha1 ElasticQuota": "; did you mean scheduling.sigs.k8s.io/v1alpha1 ElasticQuota, " +
+			"scheduling.x-k8s.io/v1alpha1 ElasticQuota?",
+		"batch/v1 CronJob":                                    "",
+		"apps/v1 DaemonSet":                                   "",
+		"kueue.x-k8s.io/v1beta1 Workload":                     "",
+		"batch.volcano.sh/v1alpha1 Job":                       "",
+		"v1 ConfigMap":                                        "",
+		"metrics.k8s.io/v1beta1 NodeMetrics":                  "",
+		"scheduling.koordinator.sh/v1alpha1 Reservation":      "",
+		"quota.koordinator.sh/v1alpha1 ElasticQuotaProfile":   "",
+		"networking.k8s.io/v1 Ingress":                        "",
+		"scheduling.volcano.sh/v1beta1 Queue":                 "",
+		"apiextensions.k8s.io/v1 CustomResourceDefinition":    "",
+		"admissionregistration.k8s.io/v1 ValidatingAdmission": "",
+	} {
+		require.Equal(t, want, meantKind(what), what)
+	}
+}
+
+// TestMisspeltFields: each API names the misspelt fields of its objects. Known fields without effect are no mistake.
+func TestMisspeltFields(t *testing.T) {
+	s := load(t, `
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: vol, annotation: {a: b}}
+spec:
+  minMembr: 3
+  queue: q
+  minResources: {cpu: 1}
+  networkTopolgy: {mode: hard}
+  networkTopology: {mode: hard, highestTier: 1}
+  subGroupPolicy: [{name: a, subGroupSizes: 2}]
+status: {phase: Running}
+---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: nat}
+spec:
+  workloadRef: {workloadName: w, templateName: t}
+  schedulingPolicy: {gang: {minCount: 2, minCounts: 4}}
+  schedulingConstraint: {topology: [{key: k}]}
+  disruptionMode: {all: {}}
+  resourceClaims: [{name: c, resourceClaimName: c}]
+---
+apiVersion: scheduling.k8s.io/v1alpha3
+kind: CompositePodGroup
+metadata: {name: all}
+spec: {schedulingPolicy: {gang: {minGroupCounts: 2}}}
+---
+apiVersion: scheduler.grove.io/v1alpha1
+kind: PodGang
+metadata: {name: inf}
+spec:
+  topologyConstrain: {}
+  topologyConstraint: {packConstraints: {}}
+  podgroups: [{name: p, minReplica: 2, podReferences: [{namespace: default, name: p-0}]}]
+---
+apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: ElasticQuota
+metadata: {name: q}
+spec: {min: {cpu: 1}, maxx: {cpu: 2}}
+---
+apiVersion: scheduling.x-k8s.io/v1alpha1
+kind: ElasticQuota
+metadata: {name: x}
+spec: {max: {cpu: 1}, mim: {cpu: 2}}
+`)
+	var fields []string
+	for _, note := range s.Notes() {
+		_, text, _ := strings.Cut(note, "ignored in ")
+		fields = append(fields, text)
+	}
+	slices.Sort(fields)
+	require.Equal(t, []string{
+		`CompositePodGroup default/all: unknown field "spec.schedulingPolicy.gang.minGroupCounts"`,
+		`ElasticQuota default/q: unknown field "spec.maxx"`,
+		`ElasticQuota default/x: unknown field "spec.mim"`,
+		`PodGang default/inf: unknown field "spec.podgroups[0].minReplica"`,
+		`PodGang default/inf: unknown field "spec.topologyConstrain"`,
+		`PodGang default/inf: unknown field "spec.topologyConstraint.packConstraints"`,
+		`PodGroup default/nat: unknown field "spec.schedulingConstraint"`,
+		`PodGroup default/nat: unknown field "spec.schedulingPolicy.gang.minCounts"`,
+		`PodGroup default/vol: unknown field "metadata.annotation"`,
+		`PodGroup default/vol: unknown field "spec.minMembr"`,
+		`PodGroup default/vol: unknown field "spec.networkTopolgy"`,
+		`PodGroup default/vol: unknown field "spec.networkTopology.highestTier"`,
+		`PodGroup default/vol: unknown field "spec.subGroupPolicy[0].subGroupSizes"`,
+	}, fields)
+}
+
+// TestUTF16: PowerShell writes files in UTF-16 with a byte order mark. All their documents are read.
+func TestUTF16(t *testing.T) {
+	const text = "apiVersion: v1\nkind: Node\nmetadata: {name: é1}\n---\napiVersion: v1\nkind: Node\nmetadata: {name: n2}\n"
+	want := names(t, load(t, text))
+	require.Len(t, want, 2)
+	for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
+		data := order.AppendUint16(nil, 0xfeff)
+		for _, unit := range utf16.Encode([]rune(text)) {
+			data = order.AppendUint16(data, unit)
+		}
+		require.Equal(t, want, names(t, load(t, string(data))))
+	}
 }
 
 func TestLoadErrors(t *testing.T) {
@@ -148,9 +266,19 @@ func TestLoadErrors(t *testing.T) {
 		first +
 			"{\"apiVersion\": \"v1\",\n\"kind\": \"Pod\",,}\n": "in.yaml: document 2, line 6: invalid character ',' looking for beginning of " +
 			"object key string",
-		"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: 3}\n": "in.yaml: document 1, line 1: ",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: 3}\n": "in.yaml: document 1, line 1: Pod \"p\": spec.containers: 3 " +
+			"is invalid; supported values: a list",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{resources: {requests: {memory: 4GB}}}]}\n": "in.yaml: document 1, " +
+			"line 1: Pod \"p\": spec.containers[0].resources.requests[memory]: \"4GB\" is invalid; " +
+			"supported values: a quantity, such as 8, 500m or 64Gi",
+		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {a/b: 2}}\n": "in.yaml: document 1, line 1: Job \"j\": " +
+			"metadata.annotations[a/b]: 2 is invalid; supported values: a text; write \"2\" with quotes",
+		"apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: v, annotations: {a/b: true}}\n": "in.yaml: document 1, " +
+			"line 1: PodGroup \"v\": metadata.annotations[a/b]: true is invalid; supported values: a text; write \"true\" with quotes",
 		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: n1}\n" +
-			"- apiVersion: v1\n  kind: Node\n  metadata: {name: m}\n  status: {capacity: {cpu: many}}\n": "in.yaml: document 1, line 7: ",
+			"- apiVersion: v1\n  kind: Node\n  metadata: {name: m}\n  status: {capacity: {cpu: many}}\n": "in.yaml: " +
+			"document 1, line 7: Node \"m\": status.capacity[cpu]: " +
+			"\"many\" is invalid; supported values: a quantity",
 		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: [\n": "in.yaml: document 1, line 6: did not find " +
 			"expected node content",
 		"apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: four}\n": "in.yaml: document 1, " +

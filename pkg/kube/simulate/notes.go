@@ -21,7 +21,7 @@ import (
 func (s *Set) Notes() (notes []string) {
 	for _, what := range slices.Sorted(maps.Keys(s.skipped)) {
 		n := s.skipped[what]
-		notes = append(notes, fmt.Sprintf("%s: skipped %s %s%s: not read by a scheduler", n.at, what, n.name, n.moreText()))
+		notes = append(notes, fmt.Sprintf("%s: skipped %s %s%s: not read by a scheduler%s", n.at, what, n.name, n.moreText(), meantKind(what)))
 	}
 	for _, what := range slices.Sorted(maps.Keys(s.ignored)) {
 		n := s.ignored[what]
@@ -32,6 +32,36 @@ func (s *Set) Notes() (notes []string) {
 		notes = append(notes, UnlistedNote(resource))
 	}
 	return append(append(notes, s.podNotes...), s.unlistedPodNotes()...)
+}
+
+// meantKind returns the end of a note about a skipped object: the kinds that it seems to mean; "" for none. what is its apiVersion and
+// kind. Kinds of that name in the same group come first, then in groups of a similar name. An object of a known group may mean any group.
+func meantKind(what string) string {
+	apiVersion, name, _ := strings.Cut(what, " ")
+	group := schema.FromAPIVersionAndKind(apiVersion, name).Group
+	matches := [3][]string{}
+	for _, k := range slices.SortedFunc(maps.Values(kinds()), func(a, b *kind) int { return a.order - b.order }) {
+		text := k.resource.GroupVersion().String() + " " + k.name
+		switch {
+		case !scheduling.Similar(name, k.name):
+		case group == k.resource.Group:
+			matches[0] = append(matches[0], text)
+		case scheduling.Similar(group, k.resource.Group):
+			matches[1] = append(matches[1], text)
+		default:
+			matches[2] = append(matches[2], text)
+		}
+	}
+	isKnown := func(known schema.GroupKind) bool { return group != "" && known.Group == group }
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(kinds())), isKnown) {
+		matches[2] = nil
+	}
+	for _, all := range matches {
+		if len(all) > 0 {
+			return "; did you mean " + strings.Join(all, ", ") + "?"
+		}
+	}
+	return ""
 }
 
 // occurrences is the first object that a note is about, and the number of such objects.

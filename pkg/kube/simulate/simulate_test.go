@@ -210,7 +210,7 @@ func TestConfigErrors(t *testing.T) {
 
 func TestInputErrors(t *testing.T) {
 	_, err := Run(t.Context(), Options{}, load(t, node("m1", 2)+pod("p", ", priorityClassName: none")))
-	require.EqualError(t, err, "in.yaml: document 2, line 4: no PriorityClass with name none was found")
+	require.EqualError(t, err, "in.yaml: document 2, line 4: Pod default/p: spec.priorityClassName: no PriorityClass with name none was found")
 	var input *InputError
 	require.ErrorAs(t, err, &input)
 }

@@ -20,6 +20,7 @@ var podGangs = &Owner{
 	Role:     "rbac/sources/grove.yaml",
 	Kind:     "PodGang",
 	Read:     readPodGang,
+	Spec:     func() any { return &workloads.PodGangSpec{} },
 	Keep:     keepMinima,
 	Scored:   true,
 }

@@ -239,7 +239,7 @@ func TestBadPodGangs(t *testing.T) {
 		},
 		"a key that is a number": {
 			"topologyConstraint: {packConstraint: {required: 3}}, " + groups("a 1"),
-			`spec.topologyConstraint.packConstraint.required: 3 is invalid; supported values: a text`,
+			`spec.topologyConstraint.packConstraint.required: 3 is invalid; supported values: a text; write "3" with quotes`,
 		},
 		"that of a podgroup": {
 			groups("a 1 topologyConstraint: {packConstraint: []}"),

@@ -36,7 +36,7 @@ var native = Source{
 		OlderVersions: []string{"v1alpha3", "v1alpha2"}, Kind: "PodGroup",
 		Optional: true, ReadOnly: true,
 		New: func() runtime.Object { return &unstructured.Unstructured{} }, Read: readNative, More: nativeMore,
-		Condition: nativeCondition,
+		Condition: nativeCondition, Spec: func() any { return &groupSpec{} },
 	},
 	AddFamily: nativeFamily,
 }
@@ -48,6 +48,7 @@ var compositePodGroups = &Owner{
 	Role:     "rbac/sources/native.yaml",
 	Kind:     compositePodGroup,
 	Read:     readComposite,
+	Spec:     func() any { return &groupSpec{} },
 	Family:   true,
 }
 
@@ -81,7 +82,7 @@ func nativeCondition(pg *sigs.PodGroup) string {
 	return initiallyScheduled
 }
 
-// groupSpec is the spec of a PodGroup or CompositePodGroup, as far as a scheduler reads it.
+// groupSpec is the spec of a PodGroup or CompositePodGroup. A scheduler does not read the fields of type any without a comment.
 type groupSpec struct {
 	SchedulingPolicy      policy `json:"schedulingPolicy"`
 	SchedulingConstraints struct {
@@ -96,8 +97,11 @@ type groupSpec struct {
 	PreemptionPolicy  *string `json:"preemptionPolicy"`
 	ResourceClaims    []struct {
 		Name     string  `json:"name"`
+		Claim    any     `json:"resourceClaimName"`
 		Template *string `json:"resourceClaimTemplateName"`
 	} `json:"resourceClaims"`
+	WorkloadRef         any `json:"workloadRef"`
+	PodGroupTemplateRef any `json:"podGroupTemplateRef"` // of 1.36
 }
 
 // policy says whether a gang starts together (gang) or not (basic).

@@ -156,7 +156,7 @@ func TestBadNative(t *testing.T) {
 		},
 		"a parent with a number": {
 			atLeast("2") + ", parentCompositePodGroupName: 7",
-			`spec.parentCompositePodGroupName: 7 is invalid; supported values: a text`,
+			`spec.parentCompositePodGroupName: 7 is invalid; supported values: a text; write "7" with quotes`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,6 +25,8 @@ type Owner struct {
 	Lazy bool
 	// Role is the file below manifests that permits reading its objects.
 	Role string
+	// Spec returns an empty spec with all fields of the API, also the ones that Muster does not use; nil if they are not known.
+	Spec func() any
 	// Read adds to Owned what the object declares beside its annotations; nil for nothing.
 	Read func(*unstructured.Unstructured, *Owned) error
 	// Trim removes what no reader needs, for kinds with many objects; nil for nothing.

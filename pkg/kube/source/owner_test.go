@@ -455,7 +455,7 @@ func TestUnreadable(t *testing.T) {
 			"{leaderWorkerTemplate: {size: four}}":        `spec.leaderWorkerTemplate.size: "four" is invalid; supported values: an integer ≥ 1`,
 			"{leaderWorkerTemplate: {size: 0}}":           "spec.leaderWorkerTemplate.size: 0 is invalid; supported values: an integer ≥ 1",
 			"{leaderWorkerTemplate: 7}":                   "spec.leaderWorkerTemplate: 7 is invalid; supported values: an object",
-			"{startupPolicy: 7}":                          "spec.startupPolicy: 7 is invalid; supported values: a text",
+			"{startupPolicy: 7}":                          "spec.startupPolicy: 7 is invalid; supported values: a text; write \"7\" with quotes",
 			"{leaderWorkerTemplate: {workerTemplate: 7}}": "spec.leaderWorkerTemplate.workerTemplate: 7 is invalid; supported values: an object",
 			"{networkTopology: 7}":                        "spec.networkTopology: 7 is invalid; supported values: an object",
 			"7":                                           "spec: 7 is invalid; supported values: an object",
@@ -467,7 +467,7 @@ func TestUnreadable(t *testing.T) {
 		"JobSet": {
 			"{replicatedJobs: 7}":           "spec.replicatedJobs: 7 is invalid; supported values: a list",
 			"{replicatedJobs: [7]}":         "spec.replicatedJobs[0]: 7 is invalid; supported values: an object",
-			"{replicatedJobs: [{name: 7}]}": "spec.replicatedJobs[0].name: 7 is invalid; supported values: a text",
+			"{replicatedJobs: [{name: 7}]}": "spec.replicatedJobs[0].name: 7 is invalid; supported values: a text; write \"7\" with quotes",
 			"{replicatedJobs: [{name: a}, {name: b, replicas: two}]}": `spec.replicatedJobs[1].replicas: "two" is invalid; ` +
 				`supported values: an integer ≥ 0`,
 			"{replicatedJobs: [{name: a, replicas: -1}]}": "spec.replicatedJobs[0].replicas: -1 is invalid; supported values: an integer ≥ 0",
@@ -476,7 +476,7 @@ func TestUnreadable(t *testing.T) {
 				`supported values: an integer ≥ 0`,
 			"{replicatedJobs: [{template: {spec: {completions: 1.5}}}]}": "spec.replicatedJobs[0].template.spec.completions: 1.5 is invalid; " +
 				"supported values: an integer ≥ 0",
-			"{startupPolicy: {startupPolicyOrder: 7}}": "spec.startupPolicy.startupPolicyOrder: 7 is invalid; supported values: a text",
+			"{startupPolicy: {startupPolicyOrder: 7}}": "spec.startupPolicy.startupPolicyOrder: 7 is invalid; supported values: a text; write \"7\" with quotes",
 			"{startupPolicy: InOrder}":                 `spec.startupPolicy: "InOrder" is invalid; supported values: an object`,
 			"{replicatedJobs: [{template: {metadata: {annotations: 7}}}]}": "spec.replicatedJobs[0].template.metadata.annotations: 7 is invalid; " +
 				"supported values: an object",

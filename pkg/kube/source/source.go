@@ -67,6 +67,8 @@ type Object struct {
 	// Condition returns the type of the condition that Muster sets once the gang has reached its minimum. Muster never removes it.
 	Condition func(*sigs.PodGroup) string
 	New       func() runtime.Object // an empty one
+	// Spec returns an empty spec with all fields of the API, also the ones that Muster does not use; nil if New returns such a type.
+	Spec func() any
 	// Read converts the object to the shape of a PodGroup, in which all declarations are read.
 	Read func(*unstructured.Unstructured) (*sigs.PodGroup, error)
 	// More returns what does not fit into that PodGroup; nil for nothing.

@@ -38,11 +38,11 @@ func TestSubGroupPolicy(t *testing.T) {
 		"[{name: a, networkTopology: {mode: hard, highestTierAllowed: -1}}]": `must be greater than or equal to 0`,
 		"[a]":         `spec.subGroupPolicy[0]: "a" is invalid; supported values: an object`,
 		"a":           `spec.subGroupPolicy: "a" is invalid; supported values: a list`,
-		"[{name: 7}]": "spec.subGroupPolicy[0].name: 7 is invalid; supported values: a text",
+		"[{name: 7}]": "spec.subGroupPolicy[0].name: 7 is invalid; supported values: a text; write \"7\" with quotes",
 		"[{name: a, minSubGroups: 4294967298}]": "spec.subGroupPolicy[0].minSubGroups: 4294967298 is invalid; supported values: an integer " +
 			"from 0 to 2147483647",
 		"[{name: a, matchLabelKeys: k}]":      `spec.subGroupPolicy[0].matchLabelKeys: "k" is invalid; supported values: a list of texts`,
-		"[{name: a, matchLabelKeys: [k, 1]}]": "spec.subGroupPolicy[0].matchLabelKeys[1]: 1 is invalid; supported values: a text",
+		"[{name: a, matchLabelKeys: [k, 1]}]": "spec.subGroupPolicy[0].matchLabelKeys[1]: 1 is invalid; supported values: a text; write \"1\" with quotes",
 		"[{name: a, labelSelector: 7}]":       "spec.subGroupPolicy[0].labelSelector: 7 is invalid; supported values: an object",
 		"[{name: a, labelSelector: {matchLabels: 7}}]": "spec.subGroupPolicy[0].labelSelector.matchLabels: 7 is invalid; supported values: an " +
 			"object",

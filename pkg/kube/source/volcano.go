@@ -28,6 +28,7 @@ var volcano = Source{
 		Resource: schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"}, Kind: "PodGroup",
 		Optional: true, ReadOnly: true, Role: "rbac/sources/volcano.yaml",
 		New: func() runtime.Object { return &unstructured.Unstructured{} }, Read: readVolcano, More: volcanoMore,
+		Spec: func() any { return &workloads.VolcanoSpec{} },
 	},
 }
 

@@ -78,20 +78,23 @@ func Illegal(what, value, legal string) error {
 func notJSON(path, text string) error {
 	syntax := (*json.SyntaxError)(nil)
 	err := json.Unmarshal([]byte(text), new(any))
-	if errors.As(err, &syntax) && int(syntax.Offset) < len(text) {
+	if errors.As(err, &syntax) && text != "" {
 		err = fmt.Errorf("%w (position %d)", err, syntax.Offset)
 	}
 	return fmt.Errorf("%s: %q is not JSON: %w", path, short(text), err)
 }
 
 // DidYouMean returns the end of a message about an invalid value: the most similar one of several names; "" if none is similar enough.
-// Valid names resemble one another, such as SpineLayer and BlockLayer, so the Distance is at most a quarter of the longer one.
 func DidYouMean(value string, names []string) string {
-	if near := Near(value, names); len(names) > 1 && near != "" && 4*Distance(value, near) <= max(len(value), len(near)) {
+	if near := Near(value, names); len(names) > 1 && near != "" && Similar(value, near) {
 		return "; did you mean " + near + "?"
 	}
 	return ""
 }
+
+// Similar reports whether the Distance of two names is at most a quarter of the longer one: valid names resemble one another, such as
+// SpineLayer and BlockLayer.
+func Similar(a, b string) bool { return 4*Distance(a, b) <= max(len(a), len(b)) }
 
 // Near returns the first of names with the least Distance to name; "" if that is more than half of the longer one.
 func Near(name string, names []string) (near string) {
