@@ -28,6 +28,7 @@ func (b *Book) Check() error {
 			want[node][pod] = true
 		}
 	}
+	standIns := 0
 	for key, g := range b.groups {
 		if !b.isKey(key) {
 			return fmt.Errorf("something is kept of %s, which is no group", key)
@@ -36,7 +37,10 @@ func (b *Book) Check() error {
 			return fmt.Errorf("places are saved for group %s out of turn, or beside a plan", key)
 		}
 		for pod, node := range g.heldNodes {
-			if m := b.pods[pod]; m == nil || m.Node != "" || b.groupKey(m.Gang) != key {
+			if b.IsPlaceholder(pod) {
+				standIns++
+			}
+			if m := b.pods[pod]; m == nil && b.placeholders[pod] != key || m != nil && (m.Node != "" || b.groupKey(m.Gang) != key) {
 				return fmt.Errorf("a place is saved for %s of %s, which does not wait for it", pod, key)
 			}
 			if want[node] == nil {
@@ -45,7 +49,6 @@ func (b *Book) Check() error {
 			want[node][pod] = true
 		}
 	}
-	standIns := 0
 	for key, a := range b.futures {
 		if !b.isKey(key) && !a.successors {
 			return fmt.Errorf("places are kept ahead for %s, which is no group", key)

@@ -53,6 +53,13 @@ func (b *Book) missingInGroup(key Ref) (n int) {
 // reserveFuture replaces the group's reservation for future members.
 func (b *Book) reserveFuture(key Ref, places []Assignment, until time.Time) (out []Effect) {
 	out = b.releaseFuture(key)
+	if g := b.groups[key]; g != nil {
+		for pod := range g.heldNodes {
+			if b.IsPlaceholder(pod) { // the reservation replaces the hold for future members
+				out = append(out, b.releaseNodeHold(g, pod)...)
+			}
+		}
+	}
 	if len(places) == 0 {
 		return out
 	}
@@ -184,13 +191,4 @@ func (b *Book) expireFuture(now time.Time) (out []Effect) {
 		out = append(out, b.releaseFuture(key)...)
 	}
 	return out
-}
-
-// groupKeyOf returns the key of the group of a member or of a placeholder; false if the pod is neither.
-func (b *Book) groupKeyOf(pod string) (Ref, bool) {
-	if m := b.pods[pod]; m != nil {
-		return b.groupKey(m.Gang), true
-	}
-	key, ok := b.placeholders[pod]
-	return key, ok
 }

@@ -181,12 +181,14 @@ type (
 	}
 	// CapacityHeld holds these nodes for the starving group whose turn it is, until there are enough. With For, the hold
 	// is for a group whose turn it is not, and ends after that time. Promise is the promised start of a group whose turn it is. The nodes may
-	// then be in use until that time.
+	// then be in use until that time. Ending says that pods there are in their grace periods: the hold does not end meanwhile. Places may have
+	// members that do not exist yet.
 	CapacityHeld struct {
 		Group   Ref
 		Places  []Assignment
 		For     time.Duration
 		Promise Promise
+		Ending  bool
 	}
 	// Promised says that an earlier process promised the group a start.
 	Promised struct {

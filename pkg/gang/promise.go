@@ -102,11 +102,8 @@ func (b *Book) mayPromise(key Ref) bool {
 // HeldFor returns the promise of a pod's group, if the group is starving and holds capacity on a node in the name of the pod. ok is false
 // for other pods, and for short holds, which have an end (CapacityHeld.For).
 func (b *Book) HeldFor(pod string) (p Promise, ok bool) {
-	m := b.pods[pod]
-	if m == nil {
-		return Promise{}, false
-	}
-	g := b.groups[b.groupKey(m.Gang)]
+	key, _ := b.GroupKey(pod)
+	g := b.groups[key]
 	if g == nil || g.heldNodes[pod] == "" || !g.holdUntil.IsZero() {
 		return Promise{}, false
 	}

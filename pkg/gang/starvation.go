@@ -11,7 +11,7 @@ import (
 // until it is enough. Its start may be promised (Promise); the held nodes may then still be in use. Each namespace holds capacity for one
 // group at a time, first by priority, then by creation. So a tenant holds at most the capacity of one group. A hold that does not grow for
 // Starve ends, and the group waits twice as long for its next turn. A hold also ends for a starving group of higher priority, and when no
-// free capacity would help its group. While its quota stops the group, no nodes are held.
+// free capacity would help its group. While its quota stops the group, no nodes are held. Surplus members have no turn.
 //
 // A short hold, out of turn, exists for a group that delays its eviction for a moment (CapacityHeld.For).
 
@@ -32,12 +32,17 @@ func (b *Book) hold(ev CapacityHeld, now time.Time) []Effect {
 	b.releaseNodeHolds(g)
 	g.heldNodes = make(map[string]string, len(ev.Places))
 	for _, p := range ev.Places {
-		if m := b.pods[p.Pod]; m != nil && m.Node == "" && !m.assumed && b.groupKey(m.Gang) == ev.Group {
-			g.heldNodes[p.Pod] = p.Node
-			b.occupy(p.Node, p.Pod)
+		switch m := b.pods[p.Pod]; {
+		case m != nil && m.Node == "" && !m.assumed && b.groupKey(m.Gang) == ev.Group:
+		case m == nil && b.futures[ev.Group] == nil && !b.IsPlaceholder(p.Pod): // it does not exist yet
+			b.placeholders[p.Pod] = ev.Group
+		default:
+			continue
 		}
+		g.heldNodes[p.Pod] = p.Node
+		b.occupy(p.Node, p.Pod)
 	}
-	if len(g.heldNodes) > len(before) {
+	if len(g.heldNodes) > len(before) || ev.Ending {
 		g.holdGrown = now
 	}
 	var out []Effect
@@ -93,6 +98,7 @@ func (b *Book) releaseNodeHold(g *group, pod string) []Effect {
 		return nil
 	}
 	delete(g.heldNodes, pod)
+	delete(b.placeholders, pod)
 	b.vacate(node, pod)
 	return []Effect{{Verb: Freed}}
 }
@@ -131,7 +137,7 @@ func (b *Book) rotateHolds(now time.Time) (out []Effect) {
 		switch g := b.groups[key]; {
 		case g == nil:
 			delete(b.holders, namespace)
-		case b.Starve <= 0 || !g.capacityHelps():
+		case b.Starve <= 0 || !b.capacityHelps(key):
 			out = append(out, b.releaseHold(key, g)...)
 		case g.refusal.By == Quota && (len(g.heldNodes) > 0 || g.promise.Exists()): // it keeps its turn: its quota is held for it
 			out = append(out, b.releaseHold(key, g)...)
@@ -174,8 +180,15 @@ func (b *Book) passTurn(holder, to Ref, now time.Time) []Effect {
 	return out
 }
 
-// capacityHelps returns whether free nodes or a free quota would help the group, by its last refusal.
-func (g *group) capacityHelps() bool { return g.refusal.By != Veto && !g.refusal.NeverEvictable }
+// capacityHelps returns whether free nodes or a free quota would help the group to start, by its last refusal. They do not if minMember
+// members of each of its gangs have started.
+func (b *Book) capacityHelps(key Ref) bool {
+	refusal := b.groups[key].refusal
+	return refusal.By != Veto && !refusal.NeverEvictable && slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool {
+		g := b.gangs[ref]
+		return g != nil && g.spec != nil && g.started() < g.spec.Min
+	})
+}
 
 // later returns the later one of two times.
 func later(x, y time.Time) time.Time {
@@ -205,7 +218,7 @@ func (b *Book) mostStarved(now time.Time) map[string]starving {
 		held[namespace] = b.priority(holder)
 	}
 	for key, g := range b.groups {
-		starves := !g.unschedulableSince.IsZero() && !now.Before(g.unschedulableSince.Add(b.starvationDelay(g))) && g.capacityHelps()
+		starves := !g.unschedulableSince.IsZero() && !now.Before(g.unschedulableSince.Add(b.starvationDelay(g))) && b.capacityHelps(key)
 		if !starves || len(g.plan) > 0 {
 			continue
 		}

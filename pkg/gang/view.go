@@ -343,13 +343,13 @@ func (g *Group) IsPending(pod string) bool {
 	return slices.ContainsFunc(g.Pending, func(m Member) bool { return m.Pod == pod })
 }
 
-// GroupKey returns the key of a pod's group; ok is false for a pod that is no member.
+// GroupKey returns the key of the group of a member or of a placeholder; ok is false for other pods.
 func (b *Book) GroupKey(pod string) (key Ref, ok bool) {
-	m := b.pods[pod]
-	if m == nil {
-		return Ref{}, false
+	if m := b.pods[pod]; m != nil {
+		return b.groupKey(m.Gang), true
 	}
-	return b.groupKey(m.Gang), true
+	key, ok = b.placeholders[pod]
+	return key, ok
 }
 
 // GroupOfGang returns the gangs that start, and are evicted, together with ref, which is included. The slice is shared.
@@ -465,8 +465,8 @@ func (b *Book) SameGroup(x, y string) bool {
 	if len(b.placeholders) == 0 {
 		return false
 	}
-	group, known := b.groupKeyOf(x)
-	other, knownOther := b.groupKeyOf(y)
+	group, known := b.GroupKey(x)
+	other, knownOther := b.GroupKey(y)
 	return known && knownOther && group == other
 }
 

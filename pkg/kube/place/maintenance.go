@@ -46,8 +46,8 @@ func (a *Attempt) closeForMaintenance() {
 	a.Replace(excluded)
 }
 
-// closedAt returns whether a node takes no member of the group because of maintenance, if the group starts at that time.
-func (a *Attempt) closedAt(start time.Time) func(node int) bool {
+// ClosedAt returns whether a node takes no member of the group because of maintenance, if the group starts at that time.
+func (a *Attempt) ClosedAt(start time.Time) func(node int) bool {
 	announced, lead := a.planner.cache.Maintenance(), a.planner.Args().MaintenanceLead
 	return func(node int) bool {
 		_, closed := announced.Of(a.Net.Tree.NodeName(node)).Closed(start, a.maintained.run, lead)
@@ -102,12 +102,24 @@ type ClosedUntil struct {
 // closedUntil returns when nodes that are excluded because of maintenance take members again.
 func (a *Attempt) closedUntil() (until ClosedUntil) {
 	until.Declared = a.maintained.run.Known
-	for _, window := range a.maintained.closed {
-		if until.Time.IsZero() || window.End.Before(until.Time) {
-			until.Time, until.Began = window.End, !a.start.Before(window.Start)
+	for i, window := range a.maintained.closed {
+		if end := a.openAgain(i); until.Time.IsZero() || end.Before(until.Time) {
+			until.Time, until.Began = end, !a.start.Before(window.Start)
 		}
 	}
 	return until
+}
+
+// openAgain returns when a node that is excluded because of maintenance takes members again: after the last of its adjoining windows.
+func (a *Attempt) openAgain(node int) time.Time {
+	windows, end := a.planner.cache.Maintenance().Of(a.Net.Tree.NodeName(node)), a.maintained.closed[node].End
+	for {
+		window, closed := windows.Closed(end, a.maintained.run, a.planner.Args().MaintenanceLead)
+		if !closed {
+			return end
+		}
+		end = window.End
+	}
 }
 
 // ClosedForMaintenance returns whether the attempt excludes a node because of maintenance.

@@ -2,6 +2,7 @@ package place
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -11,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
@@ -47,14 +49,19 @@ func (a *Attempt) EarliestStartIn(ctx context.Context, path string, ends Ends) (
 	for d := topology.Root; int(d) < tree.Len(); d++ {
 		if tree.Layer(d) == a.All.Must && tree.Path(d) == path {
 			lo, hi := tree.Nodes(d)
-			return a.Without(func(i int) bool { return i < lo || i >= hi }).EarliestStart(ctx, ends, nil)
+			outside := func(i int) bool { return i < lo || i >= hi }
+			within := a.Without(outside)
+			within.maintained.closed = maps.Clone(a.maintained.closed)
+			maps.DeleteFunc(within.maintained.closed, func(i int, _ scheduling.Window) bool { return outside(i) })
+			return within.EarliestStart(ctx, ends, nil)
 		}
 	}
 	return Start{}, false
 }
 
 // EarliestStart returns the first time at which the gang has a plan, if no further pod gets a node. Each pod ends when ends
-// says; pods whose end is not known stay. The pods in taken use their nodes besides. Of several plans it is the first by the order of plan
+// says; pods whose end is not known stay. Nodes that maintenance closes now are open again after their window. The pods in taken use their
+// nodes besides. Of several plans it is the first by the order of plan
 // rules. Then the members use nodes that are free now only as far as they must, so that these stay open to other pods. ok is false if no
 // time is known at which there is a plan.
 func (a *Attempt) EarliestStart(ctx context.Context, ends Ends, taken []Taken) (start Start, ok bool) {
@@ -80,9 +87,13 @@ func (a *Attempt) EarliestStart(ctx context.Context, ends Ends, taken []Taken) (
 			known = append(known, ending{at: t.Until})
 		}
 	}
+	for i := range a.maintained.closed {
+		known = append(known, ending{at: a.openAgain(i)})
+	}
 	if all = known; len(all) == 0 {
 		return Start{}, false
 	}
+	a = a.reopened(ctx)
 	slices.SortStableFunc(all, func(x, y ending) int { return x.at.Compare(y.at) })
 	// plan returns the plan of a part of the domain after the first n pods have ended.
 	plan := func(a *Attempt, n int) (Outcome, bool) {
@@ -93,7 +104,7 @@ func (a *Attempt) EarliestStart(ctx context.Context, ends Ends, taken []Taken) (
 			}
 		}
 		if a.maintained.announced {
-			a = a.Without(a.closedAt(all[n-1].at))
+			a = a.Without(a.ClosedAt(all[n-1].at))
 		}
 		found, refusal, err := a.Choose(ctx, gone)
 		return found, err == nil && refusal == nil
@@ -167,15 +178,36 @@ func (a *Attempt) takenAt(ctx context.Context, taken []Taken, at time.Time) *Att
 		b.beside[i] = append(b.beside[i], info)
 		changed[i] = true
 	}
-	for k := range b.kinds {
-		b.kinds[k].slots = slices.Clone(b.kinds[k].slots)
+	b.recount(ctx, changed)
+	return &b
+}
+
+// reopened returns the attempt with the nodes that are closed for maintenance. The attempt must have counted.
+func (a *Attempt) reopened(ctx context.Context) *Attempt {
+	if len(a.maintained.closed) == 0 {
+		return a
+	}
+	b := *a
+	b.kinds, b.answers = slices.Clone(a.kinds), &answers{}
+	nodes, changed := map[int]fwk.NodeInfo{}, map[int]bool{}
+	for i := range a.maintained.closed {
+		nodes[i], changed[i] = a.allNodes[i], true
+	}
+	b.Replace(nodes)
+	b.recount(ctx, changed)
+	return &b
+}
+
+// recount counts again how many members the changed nodes take. The attempt's kinds must not be another attempt's.
+func (a *Attempt) recount(ctx context.Context, changed map[int]bool) {
+	for k := range a.kinds {
+		a.kinds[k].slots = slices.Clone(a.kinds[k].slots)
 		for i := range changed {
-			if b.Nodes[i] != nil {
-				slots, _ := b.kinds[k].counter.CountWithout(ctx, b.Nodes[i], b.beside[i], nil)
-				b.kinds[k].slots[i] = b.limited.allow(i, k, nil, slots)
+			if a.Nodes[i] != nil {
+				slots, _ := a.kinds[k].counter.CountWithout(ctx, a.Nodes[i], a.beside[i], nil)
+				a.kinds[k].slots[i] = a.limited.allow(i, k, nil, slots)
 			}
 		}
 	}
-	b.World.Free, b.sum = b.least(), nil
-	return &b
+	a.World.Free, a.sum = a.least(), nil
 }

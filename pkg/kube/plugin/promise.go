@@ -36,9 +36,9 @@ func (p *Plugin) holdCapacity(ctx context.Context, a *place.Attempt) (promised, 
 	}
 	a = p.besideHolds(ctx, a)
 	now := p.options.Clock.Now()
-	start, promise := p.promise(ctx, a, now)
+	start, promise, ending := p.promise(ctx, a, now)
 	if promise.Exists() {
-		p.Cache.Handle(gang.CapacityHeld{Group: a.Group.Key, Places: start.Places, Promise: promise})
+		p.Cache.Handle(gang.CapacityHeld{Group: a.Group.Key, Places: start.Places, Promise: promise, Ending: ending})
 		return " " + status.Promise(promise), ""
 	}
 	places, where := a.FreeWhereCapable(ctx)
@@ -65,51 +65,63 @@ func (p *Plugin) besideHolds(ctx context.Context, a *place.Attempt) *place.Attem
 	return a.BesideHeld(ctx, taken)
 }
 
-// promise returns the start that is promised to a starving gang. No start is promised if its time is zero.
-func (p *Plugin) promise(ctx context.Context, a *place.Attempt, now time.Time) (place.Start, gang.Promise) {
+// promise returns the start that is promised to a starving gang. No start is promised if its time is zero. ending says that the promised
+// start has come, and pods in its domain are in their grace periods.
+func (p *Plugin) promise(ctx context.Context, a *place.Attempt, now time.Time) (start place.Start, _ gang.Promise, ending bool) {
 	old := a.Group.Promise
 	if !a.Group.MayPromise {
 		lost := gang.Promise{Cause: old.Cause, Kind: old.Kind, Broken: cmp.Or(old.Broken, old.At)}
 		if old.Exists() {
-			lost.Kind, lost.Cause = gang.BrokenPriority, "a gang of higher priority has a promised start now"
+			lost.Kind, lost.Cause = gang.BrokenPriority, "a gang of higher priority, or another one of equal priority, has a promised start now"
 		}
-		return place.Start{}, lost
+		return start, lost, false
 	}
-	yields := p.Preemptor.Yielding(a.Group.Key)
+	yields, overdue := p.Preemptor.Yielding(a.Group.Key), p.Preemptor.EvictableOverdue(a)
+	due := old.Exists() && !old.At.After(now)
 	ends := func(pods []*v1.Pod) []cache.DeclaredEnd {
 		all := p.Cache.Ends(pods, now)
+		ending = due && slices.ContainsFunc(all, func(e cache.DeclaredEnd) bool { return e.Known && !e.Time.After(now) })
+		evicts := old.Kind != gang.BrokenOverdue && (!due || ending)
 		for i, pod := range pods {
-			if yields(pod) { // it is evicted when the start comes
+			if yields(pod) || evicts && !all[i].Known && !all[i].Time.IsZero() && overdue(pod) { // it is evicted when the start comes
 				all[i] = cache.DeclaredEnd{Time: now, Known: true}
 			}
 		}
 		return all
 	}
 	if old.Exists() {
+		if now.Before(old.Broken) && old.At.After(old.Broken) { // the promise that was not kept may be kept after all, in another domain
+			if start, ok := a.EarliestStart(ctx, ends, nil); ok && !start.At.After(old.Broken) {
+				return start, old.Renewed(start.Domain, start.At), false
+			}
+		}
 		start, ok := a.EarliestStartIn(ctx, old.Domain, ends)
 		switch {
 		case ok && start.At.Before(old.At.Add(time.Second)): // objects have times in whole seconds
 			if start.At.After(old.At) {
 				start.At = old.At
 			}
-			return start, old.Renewed(old.Domain, start.At)
+			return start, old.Renewed(old.Domain, start.At), ending
 		case ok && !start.At.After(now): // the last pods end now
-			return start, old
+			return start, old, ending
 		}
+	}
+	if due { // what keeps the gang waiting could not be evicted
+		overdue = func(*v1.Pod) bool { return false }
 	}
 	start, ok := a.EarliestStart(ctx, ends, nil)
 	switch {
 	case !old.Exists() && ok:
-		return start, old.Renewed(start.Domain, start.At)
+		return start, old.Renewed(start.Domain, start.At), false
 	case !old.Exists():
-		return start, old
+		return start, old, false
 	}
 	promise := gang.Promise{Broken: cmp.Or(old.Broken, old.At)}
 	promise.Kind, promise.Cause = p.brokenBy(ctx, a, ends, now)
 	if ok {
 		promise.Domain, promise.At = start.Domain, start.At
 	}
-	return start, promise
+	return start, promise, false
 }
 
 // brokenBy returns why the promised start of a gang cannot be kept: the kind of the cause, and a sentence. ends returns when pods end.
@@ -119,6 +131,9 @@ func (p *Plugin) brokenBy(ctx context.Context, a *place.Attempt, ends place.Ends
 	names := slices.Sorted(maps.Values(a.Group.HeldNodes))
 	for _, name := range names {
 		i, ok := a.Net.Tree.NodeIndex(name)
+		if ok && a.ClosedAt(a.Group.Promise.At)(i) {
+			return gang.BrokenNode, fmt.Sprintf("node %s has maintenance at that time", name)
+		}
 		if !ok || a.Nodes[i] == nil {
 			return gang.BrokenNode, fmt.Sprintf("node %s cannot be used", name)
 		}
@@ -130,7 +145,10 @@ func (p *Plugin) brokenBy(ctx context.Context, a *place.Attempt, ends place.Ends
 		}
 		for _, info := range a.Nodes[i].GetPods() {
 			pod := info.GetPod()
-			if end, overdue := p.Cache.Overdue(pod, now); overdue {
+			if pod.DeletionTimestamp != nil && !ends([]*v1.Pod{pod})[0].Known {
+				return gang.BrokenOther, fmt.Sprintf("pod %s on node %s has not terminated within its grace period", convert.PodKey(pod), name)
+			}
+			if end, overdue := p.Cache.Overdue(pod, now); overdue && !ends([]*v1.Pod{pod})[0].Known {
 				return gang.BrokenOverdue,
 					fmt.Sprintf("pod %s was declared to end at %s and still runs", convert.PodKey(pod), end.UTC().Format(time.RFC3339))
 			}
@@ -155,7 +173,7 @@ func (p *Plugin) brokenBy(ctx context.Context, a *place.Attempt, ends place.Ends
 				fmt.Sprintf("pod %s on node %s is declared to end at %s", convert.PodKey(pod), name, end.UTC().Format(time.RFC3339))
 		}
 	}
-	return gang.BrokenOther, "the capacity or the declared ends in the domain have changed"
+	return gang.BrokenOther, "the gang, the capacity or the declared ends in the domain have changed"
 }
 
 // untolerated returns the first taint of a node that keeps a pod off the node.

@@ -67,8 +67,7 @@ func (p *Preemptor) findSwap(ctx context.Context, a *place.Attempt, representati
 // that have no higher priority, if the argument backfill.overdue says so. A bundle with a victim on such a node is evicted whole, if all
 // its pods may be evicted. It returns nil if such pods do not suffice.
 func (p *Preemptor) findEvictable(ctx context.Context, a *place.Attempt) *solution {
-	now := p.Clock.Now()
-	due := a.Group.Starving && len(a.Group.HeldNodes) > 0 && !a.Group.Promise.At.After(now)
+	due := a.Group.Starving && len(a.Group.HeldNodes) > 0 && !a.Group.Promise.At.After(p.Clock.Now())
 	promised := a.Group.Promise.Exists() || a.Group.Promise.Cause != ""
 	incomplete := p.Incomplete(a.Group)
 	if a = needed(a); a == nil || a.Group.Evictable || !due && !incomplete || !a.CapacityKnown() || p.forbidden(a) != Evicts {
@@ -78,19 +77,8 @@ func (p *Preemptor) findEvictable(ctx context.Context, a *place.Attempt) *soluti
 	for _, name := range a.Group.HeldNodes {
 		held[name] = true
 	}
-	yields := p.Yielding(a.Group.Key)
-	mayEvict := yields
-	if due && promised && p.Limits().EvictOverdue {
-		priority := p.Cache.Priority(a.Lowest())
-		vetoed, _ := p.Victims.Vetoed(now)
-		mayEvict = func(pod *v1.Pod) bool {
-			if yields(pod) {
-				return true
-			}
-			_, overdue := p.Cache.Overdue(pod, now)
-			return overdue && p.Cache.Priority(pod) <= priority && !convert.Protected(pod) && !vetoed[pod.UID]
-		}
-	}
+	yields, overdue := p.Yielding(a.Group.Key), p.EvictableOverdue(a)
+	mayEvict := func(pod *v1.Pod) bool { return yields(pod) || due && promised && overdue(pod) }
 	only, also := map[types.UID]bool{}, map[types.UID]bool{}
 	listed := map[gang.Ref]bool{{}: true}
 	for _, n := range a.JoinableNodes() {
@@ -145,6 +133,20 @@ func (p *Preemptor) Yielding(to gang.Ref) func(*v1.Pod) bool {
 			}
 		}
 		return yields && !vetoed[pod.UID]
+	}
+}
+
+// EvictableOverdue returns a function that says whether a running pod is overdue and may be evicted for the attempt's group when its
+// promised start has come (argument backfill.overdue).
+func (p *Preemptor) EvictableOverdue(a *place.Attempt) func(*v1.Pod) bool {
+	if !p.Limits().EvictOverdue || a.Group.Evictable || p.forbidden(a) != Evicts {
+		return func(*v1.Pod) bool { return false }
+	}
+	now, priority := p.Clock.Now(), p.Cache.Priority(a.Lowest())
+	vetoed, _ := p.Victims.Vetoed(now)
+	return func(pod *v1.Pod) bool {
+		_, overdue := p.Cache.Overdue(pod, now)
+		return overdue && p.Cache.Priority(pod) <= priority && !convert.Protected(pod) && !vetoed[pod.UID]
 	}
 }
 
