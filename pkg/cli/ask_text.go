@@ -24,7 +24,7 @@ func explainText(e *ask.Explanation, wide bool) string {
 	if !e.Since.IsZero() {
 		fmt.Fprintf(&out, ", %s", age(e.Since, e.At()))
 	}
-	fmt.Fprintf(&out, ", %d of %d members bound%s\n", e.Members.Bound, cmp.Or(e.Members.Min, e.Members.Exist), finished(e.Members.Finished))
+	fmt.Fprintf(&out, ", %s members bound%s\n", strings.TrimSuffix(fmt.Sprintf("%d of %d", e.Members.Bound, e.Members.Min), " of 0"), finished(e.Members.Finished))
 	paragraph(&out, e.WaitsFor)
 	for _, warning := range e.Warnings {
 		paragraph(&out, "Warning: "+warning)
