@@ -122,6 +122,7 @@ func elsewhere(members, object *record) string {
 		return fmt.Sprintf("; %s %s exists, but %s names it from another namespace: use one namespace for both",
 			existing.Kind, object.Ref, convert.FirstPod(keys))
 	}
-	return fmt.Sprintf("; %s names a %s of %s by %s; the existing %s is of %s: use %s", convert.FirstPod(keys), named.Kind, named.Resource.Group,
-		source.WayOf(members.Pods[keys[0]]), existing.Kind, existing.Resource.Group, source.WayTo(object.Ref.Source))
+	return fmt.Sprintf("; %s names a %s of %s by %s; the existing %s is of %s: use %s",
+		convert.FirstPod(keys), named.Kind, named.Resource.Group, source.WayOf(members.Pods[keys[0]]),
+		existing.Kind, existing.Resource.Group, source.WayTo(object.Ref.Source))
 }
