@@ -24,7 +24,8 @@ func explainText(e *ask.Explanation, wide bool) string {
 	if !e.Since.IsZero() {
 		fmt.Fprintf(&out, ", %s", age(e.Since, e.At()))
 	}
-	fmt.Fprintf(&out, ", %d of %d members bound%s\n", e.Members.Bound, cmp.Or(e.Members.Min, e.Members.Exist), finished(e.Members.Finished))
+	bound := strings.TrimSuffix(fmt.Sprintf("%d of %d", e.Members.Bound, e.Members.Min), " of 0") // the minimum may be unknown
+	fmt.Fprintf(&out, ", %s members bound%s\n", bound, finished(e.Members.Finished))
 	paragraph(&out, e.WaitsFor)
 	for _, warning := range e.Warnings {
 		paragraph(&out, "Warning: "+warning)

@@ -71,6 +71,26 @@ var mistakes = []mistake{
 		},
 	},
 	{
+		file: "some-nodes-unlabelled", nodes: "nodes-some-unlabelled", all: []string{
+			"6 of 8 nodes lack label network.topology.nvidia.com/spine, such as node-0: label them",
+		},
+	},
+	{
+		file: "label-of-another-api", all: []string{
+			"PodGroup default/train does not exist; pod default/train-0 (and 1 more) names a PodGroup of scheduling.sigs.k8s.io by " +
+				"label pod-group.scheduling.sigs.k8s.io",
+			"the existing PodGroup is of scheduling.x-k8s.io: use label scheduling.x-k8s.io/pod-group",
+		},
+		simulate: []string{"0 of 2 members exist; pod default/train-0 (and 1 more) names a PodGroup of scheduling.sigs.k8s.io"},
+	},
+	{
+		file: "podgroup-in-another-namespace", all: []string{
+			"PodGroup team/train exists, but pod default/train-0 (and 1 more) names it from another namespace: use one namespace for both",
+		},
+		simulate: []string{"0 of 2 members exist; PodGroup team/train exists, but pod default/train-0"},
+	},
+	{file: "volcano-other-scheduler", all: []string{"2 cannot: schedulerName is muster; supported values: koord-scheduler, muster-scheduler"}},
+	{
 		file: "minmember-0", unlisted: true, all: []string{
 			`testdata/minmember-0.yaml: document 1, line 1: PodGroup.scheduling.sigs.k8s.io "train" is invalid: spec.minMember`,
 			"greater than or equal to 1",

@@ -90,7 +90,10 @@ func openWith(ctx context.Context, o simulate.Options, set *simulate.Set) (*View
 		return nil, err
 	}
 	v.World, v.at = w, w.Now()
-	if err := v.reserveAbsent(ctx); err != nil {
+	if err = w.ReadOwners(ctx); err == nil {
+		err = v.reserveAbsent(ctx)
+	}
+	if err != nil {
 		w.Close()
 		return nil, err
 	}
@@ -104,7 +107,7 @@ func openWith(ctx context.Context, o simulate.Options, set *simulate.Set) (*View
 	tried, waits := w.Shared().Cache.Queue()
 	v.queue = slices.Concat(tried, waits)
 	for _, ref := range w.Shared().Cache.Gangs() {
-		if !slices.Contains(v.queue, ref) && waitsUnqueued(v.initial[ref]) {
+		if !slices.Contains(v.queue, ref) && v.waitsUnqueued(ref) {
 			v.unqueued = append(v.unqueued, ref)
 		}
 	}
@@ -129,15 +132,20 @@ func (v *View) reserveAbsent(ctx context.Context) error {
 }
 
 // waitsUnqueued says whether a gang without a member in the queue still waits for members. It is false for a gang that has its
-// minimum, that has ended, or that another project's scheduler serves.
-func waitsUnqueued(r cache.Report) bool {
+// minimum, that has ended, or that another project's scheduler serves: that one has written a phase, or a condition of a member.
+func (v *View) waitsUnqueued(ref gang.Ref) bool {
+	r := v.initial[ref]
+	pod := r.EventMember
 	switch {
 	case hasMinimum(r) || r.Members == 0 && (r.PodGroup == nil || source.Reached(r.PodGroup)):
 		return false
-	case r.ReadOnly && !r.Served:
-		return r.EventMember != nil && r.EventMember.Spec.SchedulerName == v1.DefaultSchedulerName
+	case !r.ReadOnly || r.Served:
+		return true
+	case pod == nil:
+		return !v.transitions.phases[ref.String()]
 	}
-	return true
+	_, tried := v.transitions.pods[convert.PodKey(pod)]
+	return !tried || pod.Spec.SchedulerName == v1.DefaultSchedulerName
 }
 
 // Quotas lists all ElasticQuotas with their usage. The caller must call it before any method that runs the scheduler.

@@ -392,13 +392,16 @@ func (v *View) explainObstacle(ctx context.Context, e *Explanation, ref gang.Ref
 func missingRemedy(r cache.Report) string {
 	switch {
 	case r.Misnamed != "":
-		return "correct the name; the labels of a pod's template take effect when its controller recreates the pod"
+		return "correct the name, label or namespace; the labels of a pod's template take effect when its controller recreates the pod"
 	case strings.Contains(r.Refusal.Words, "schedulerName is "):
 		return "recreate the pods with a served spec.schedulerName: that of a pod cannot be changed"
-	case strings.Contains(r.Refusal.Words, "does not exist"):
+	case strings.Contains(r.Refusal.Words, "does not exist"), strings.Contains(r.Refusal.Words, "was not found"),
+		strings.Contains(r.Refusal.Words, "PodGroups that it needs"):
 		return "create what is missing, or correct the name"
 	case strings.Contains(r.Refusal.Words, "can be placed"):
 		return "what the pods wait for"
+	case strings.Contains(r.Refusal.Words, "selects none"):
+		return "correct what is named above"
 	}
 	return "create the missing pods: check the controller (parallelism of a Job), ResourceQuota and webhooks"
 }

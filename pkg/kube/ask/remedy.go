@@ -32,6 +32,8 @@ func (v *View) remedy(ctx context.Context, ref gang.Ref, l attemptResult, r gang
 		c.Message = pinRemedy(l.shortage)
 	case l.shortage.Never != nil:
 		c.Message = l.neverRemedy()
+	case l.refusal.Everywhere && namesMissing(l.shortage.Lacks):
+		c.Message = "create what is missing, or correct the name; more nodes do not help"
 	case l.refusal.Everywhere:
 		c.Message = "what " + strings.Join(c.Plugins, ", ") + " asks for; more nodes do not help"
 	default:
@@ -56,6 +58,13 @@ func (v *View) remedy(ctx context.Context, ref gang.Ref, l attemptResult, r gang
 		}
 	}
 	return c
+}
+
+// namesMissing reports whether an object that members name does not exist, according to what nodes lack for them.
+func namesMissing(lacks map[string]int) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(lacks)), func(reason string) bool {
+		return strings.HasSuffix(reason, "not found") || strings.HasSuffix(reason, "does not exist")
+	})
 }
 
 // pinRemedy returns what helps members that do not fit into the domain where their gang runs (s.Pin), as text.

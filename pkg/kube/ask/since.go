@@ -20,11 +20,13 @@ import (
 type transitions struct {
 	pods  map[string]time.Time // when pods were bound, or found unschedulable
 	gangs map[string]time.Time // by object and condition
+	// phases are the custom resources in whose status a scheduler has written a phase.
+	phases map[string]bool
 }
 
 // readTransitions returns the transition times in the conditions of all pods and custom resources of set.
 func readTransitions(set *simulate.Set) transitions {
-	t := transitions{pods: map[string]time.Time{}, gangs: map[string]time.Time{}}
+	t := transitions{pods: map[string]time.Time{}, gangs: map[string]time.Time{}, phases: map[string]bool{}}
 	set.ForEach(func(o runtime.Object) {
 		switch o := o.(type) {
 		case *v1.Pod:
@@ -34,6 +36,9 @@ func readTransitions(set *simulate.Set) transitions {
 				}
 			}
 		case *unstructured.Unstructured:
+			phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+			key := convert.Key(o.GetNamespace(), o.GetName())
+			t.phases[key] = t.phases[key] || phase != ""
 			conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 			for _, c := range conditions {
 				if c, ok := c.(map[string]any); ok {

@@ -387,9 +387,12 @@ func (v *View) reservedOn(n fwk.NodeInfo, pod *v1.Pod) (all fit.Pods) {
 	return all
 }
 
-// isBroken says whether a node is cordoned or not ready, so that it takes no new pod.
+// isBroken says whether a node is cordoned or not ready, so that it takes no new pod. Only taints keep pods away from a node that is not
+// ready: the node controller adds them.
 func isBroken(n *v1.Node) bool {
-	return n.Spec.Unschedulable || !convert.Ready(n)
+	return n.Spec.Unschedulable || slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool {
+		return t.Effect == v1.TaintEffectNoSchedule && (t.Key == v1.TaintNodeNotReady || t.Key == v1.TaintNodeUnreachable)
+	})
 }
 
 // unlabelled reports whether a domain of the node has no name.

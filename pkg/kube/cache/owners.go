@@ -176,6 +176,13 @@ func (c *Cache) awaitsDiscovery(name string) bool {
 	return c.laterServed && name != "" && kind.wanted && !kind.expected && !kind.looked
 }
 
+// AwaitsOwners returns whether members name owners of a kind that is not watched: it is not served, or discovery has not searched yet.
+func (c *Cache) AwaitsOwners() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.ContainsFunc(slices.Collect(maps.Values(c.kinds)), func(kind ownerKind) bool { return kind.wanted && !kind.expected })
+}
+
 // kindState returns whether gangs name owners of a kind, and whether discovery must search for it.
 func (c *Cache) kindState(kind string) (wanted, missing bool) {
 	c.mu.RLock()

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/note"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -87,11 +89,40 @@ func (c *Cache) misnamed(r *record) string {
 		}
 	}
 	others := map[string][]string{} // members by gang: objects without members, or members without an object
+	var twin *record                // the one of this name in another API or namespace
 	for ref, other := range c.gangs {
-		same := ref.Source == r.Ref.Source && ref.Namespace == r.Ref.Namespace && (other.Object == nil) == (r.Object != nil)
-		if same && (len(other.Pods) > 0) == (other.Object == nil) && len(other.Finished) == 0 {
+		sameAPI, sameNamespace := ref.Source == r.Ref.Source, ref.Namespace == r.Ref.Namespace
+		switch {
+		case (other.Object == nil) != (r.Object != nil) || (len(other.Pods) > 0) != (other.Object == nil) || len(other.Finished) > 0:
+		case sameAPI && sameNamespace:
 			others[ref.Name] = slices.SortedFunc(maps.Keys(other.Pods), topology.CompareNames)
+		case ref.Name != r.Ref.Name || !sameAPI && !sameNamespace || other.Object == nil && other.Declared != nil:
+		case twin == nil || compareRefs(ref, twin.Ref) < 0:
+			twin = other
 		}
 	}
-	return convert.Misnamed(r.Ref.Name, r.Object != nil, pods, others)
+	switch text := convert.Misnamed(r.Ref.Name, r.Object != nil, pods, others); {
+	case text != "" || twin == nil:
+		return text
+	case r.Object == nil:
+		return elsewhere(r, twin)
+	default:
+		return elsewhere(twin, r)
+	}
+}
+
+// elsewhere returns a text about members without an object, and the object of the same name in another API or namespace.
+func elsewhere(members, object *record) string {
+	keys := slices.SortedFunc(maps.Keys(members.Pods), topology.CompareNames)
+	named, existing := source.ObjectOf(members.Ref.Source), source.ObjectOf(object.Ref.Source)
+	switch {
+	case named == nil || existing == nil:
+		return ""
+	case named == existing:
+		return fmt.Sprintf("; %s %s exists, but %s names it from another namespace: use one namespace for both",
+			existing.Kind, object.Ref, convert.FirstPod(keys))
+	}
+	return fmt.Sprintf("; %s names a %s of %s by %s; the existing %s is of %s: use %s",
+		convert.FirstPod(keys), named.Kind, named.Resource.Group, source.WayOf(members.Pods[keys[0]]),
+		existing.Kind, existing.Resource.Group, source.WayTo(object.Ref.Source))
 }

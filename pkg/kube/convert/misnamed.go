@@ -32,7 +32,7 @@ func Misnamed(gangName string, hasObject bool, pods []*v1.Pod, others map[string
 			names[i] = PodKey(pod)
 		}
 		label, meant := MisspeltGangLabel(pods[0])
-		return fmt.Sprintf("; %s has the unknown label %s: %s; did you mean label %s?", firstPod(names), label, gangName, meant)
+		return fmt.Sprintf("; %s has the unknown label %s: %s; did you mean label %s?", FirstPod(names), label, gangName, meant)
 	}
 	unrelated := func(name string) bool { return sameButDigits(name, gangName) }
 	names := slices.DeleteFunc(slices.SortedFunc(maps.Keys(others), topology.CompareNames), unrelated)
@@ -40,14 +40,14 @@ func Misnamed(gangName string, hasObject bool, pods []*v1.Pod, others map[string
 	case near == "":
 		return ""
 	case hasObject:
-		return fmt.Sprintf("; %s names gang %s, which does not exist; did you mean %s?", firstPod(others[near]), near, gangName)
+		return fmt.Sprintf("; %s names gang %s, which does not exist; did you mean %s?", FirstPod(others[near]), near, gangName)
 	default:
 		return fmt.Sprintf("; did you mean %s, which has no members?", near)
 	}
 }
 
-// firstPod returns the name of the first pod, and the number of the others, as text.
-func firstPod(names []string) string {
+// FirstPod returns the name of the first pod, and the number of the others, as text.
+func FirstPod(names []string) string {
 	if len(names) == 1 {
 		return "pod " + names[0]
 	}

@@ -93,19 +93,22 @@ type Topology struct {
 	layers []convert.Layer
 }
 
-// Unlabelled returns a message if no node has the label of a layer, or of a layer above it; it also names labels of the first node. It
-// returns "" if all these labels occur.
+// Unlabelled returns a message if nodes lack the label of a layer, or of a layer above it. If no node has it, the message also names
+// labels of the first node. It returns "" if all nodes have these labels.
 func (t *Topology) Unlabelled(layer string, nodes []fwk.NodeInfo) string {
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n fwk.NodeInfo) bool { return n == nil || n.Node() == nil })
 	for _, l := range t.layers {
-		named := func(n fwk.NodeInfo) bool { return n != nil && n.Node() != nil && l.Domain(n.Node().Labels) != "" }
-		if len(nodes) > 0 && !slices.ContainsFunc(nodes, named) {
-			text := "no node has label " + strings.Join(l.Keys, " or ")
-			if i := slices.IndexFunc(nodes, func(n fwk.NodeInfo) bool { return n != nil && n.Node() != nil }); i >= 0 {
-				own := func(key string) bool { return strings.HasPrefix(key, "kubernetes.io/") }
-				keys := slices.DeleteFunc(slices.Sorted(maps.Keys(nodes[i].Node().Labels)), own)
-				text += "; node " + nodes[i].Node().Name + " has " + cmp.Or(strings.Join(keys[:min(len(keys), 4)], ", "), "none")
-			}
-			return text + "; label the nodes, or correct the layer's labelKey"
+		named := func(n fwk.NodeInfo) bool { return l.Domain(n.Node().Labels) != "" }
+		label, lacking := strings.Join(l.Keys, " or "), slices.DeleteFunc(slices.Clone(nodes), named)
+		switch {
+		case len(lacking) == 0:
+		case len(lacking) < len(nodes):
+			return fmt.Sprintf("%d of %d nodes lack label %s, such as %s: label them", len(lacking), len(nodes), label, lacking[0].Node().Name)
+		default:
+			own := func(key string) bool { return strings.HasPrefix(key, "kubernetes.io/") }
+			keys := slices.DeleteFunc(slices.Sorted(maps.Keys(nodes[0].Node().Labels)), own)
+			return fmt.Sprintf("no node has label %s; node %s has %s; label the nodes, or correct the layer's labelKey",
+				label, nodes[0].Node().Name, cmp.Or(strings.Join(keys[:min(len(keys), 4)], ", "), "none"))
 		}
 		if l.Name == layer {
 			break

@@ -49,6 +49,17 @@ func Open(ctx context.Context, o Options, set *Set) (*World, error) {
 	return w, nil
 }
 
+// ReadOwners lets the scheduler read the objects that own the gangs of new pods, such as Jobs: discovery searches for them every 100 ms.
+func (w *World) ReadOwners(ctx context.Context) error {
+	for tries := 0; tries < 2 && w.shared.Cache.AwaitsOwners(); tries++ {
+		w.clock.Step(100 * time.Millisecond)
+		if err := w.waitQuiet(ctx); err != nil {
+			return &UnsettledError{w.waiting()}
+		}
+	}
+	return nil
+}
+
 // Close stops the scheduler.
 func (w *World) Close() { w.stop(w.cancel) }
 

@@ -78,6 +78,9 @@ func WayOf(pod *v1.Pod) string {
 	return ""
 }
 
+// WayTo returns the Source.Way in which pods name the gangs that objects of a space declare.
+func WayTo(space string) string { return sourceOf(space).Way }
+
 // OtherGangs returns a message if a pod names another gang than the one that it is a member of; else "".
 func OtherGangs(pod *v1.Pod) string {
 	effective := ""

@@ -218,6 +218,9 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 	if s.Least != nil {
 		add("%s", LowestDecides(s.Least, s.Priority))
 	}
+	if s.Never != nil && s.Unlabelled != "" && r.Layer != topology.RootLayer && len(r.Domains) > 0 && r.Domains[0].Slots > 0 {
+		add("%s", s.Unlabelled)
+	}
 	for _, apart := range s.Separations {
 		noun := map[bool]string{true: "nodes", false: "values"}[apart.Key == v1.LabelHostname]
 		has := map[bool]string{true: "the cluster has", false: "no " + apart.Layer + " domain has more than"}[apart.Layer == ""]

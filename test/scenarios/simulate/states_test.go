@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,8 @@ import (
 )
 
 // TestEachCommandReportsTheSameState runs "simulate", "queue" and "explain" over the first objects of each scenario. A gang that
-// "queue" says Starts or Evicts is Scheduled or Preempting after the simulation, in which evicted pods keep terminating.
+// "queue" says Starts or Evicts is Scheduled or Preempting after the simulation, in which evicted pods keep terminating. The minimum of
+// a gang is the same, unless its Job has completions meanwhile, and "queue" lists each gang that waits.
 func TestEachCommandReportsTheSameState(t *testing.T) {
 	folders, err := filepath.Glob("*/args")
 	require.NoError(t, err)
@@ -25,30 +27,49 @@ func TestEachCommandReportsTheSameState(t *testing.T) {
 			t.Chdir(folder)
 			input := firstObjects(t)
 			var result struct {
-				Gangs []struct{ Namespace, Name, State string }
+				Gangs []struct {
+					Namespace, Name, State string
+					Min                    int
+				}
 			}
 			ask(t, &result, append([]string{"simulate", "--victims-stay"}, input...)...)
-			simulated := map[string][]string{}
+			simulated, minimum := map[string][]string{}, map[string]int{}
 			for _, g := range result.Gangs {
 				key := g.Namespace + "/" + g.Name
-				simulated[key] = append(simulated[key], g.State)
+				simulated[key], minimum[key] = append(simulated[key], g.State), g.Min
 			}
-			var queue []struct{ Gang, State string }
+			type members struct{ Exist, Bound, Min int }
+			var queue []struct {
+				Gang, State string
+				Members     members
+			}
+			listed := map[string]bool{}
 			ask(t, &queue, append([]string{"queue", "-A"}, input...)...)
 			for _, q := range queue {
+				listed[q.Gang] = true
 				if len(simulated[q.Gang]) > 1 {
 					continue // the name does not say which gang is asked about
 				}
 				namespace, name, _ := strings.Cut(q.Gang, "/")
-				var explained struct{ State string }
+				var explained struct {
+					State   string
+					Members members
+				}
 				ask(t, &explained, append([]string{"explain", "podgroup", name, "-n", namespace}, input...)...)
 				require.Equal(t, q.State, explained.State, "queue and explain, gang %s", q.Gang)
+				require.Equal(t, q.Members, explained.Members, "queue and explain, gang %s", q.Gang)
+				require.Equal(t, minimum[q.Gang], q.Members.Min, "simulate and queue, minimum of gang %s", q.Gang)
 				afterwards := map[string]string{"Starts": "Scheduled", "Evicts": "Preempting"}[q.State]
 				if afterwards == "" {
 					afterwards = q.State
 				}
 				require.Equal(t, simulated[q.Gang], []string{afterwards}, "simulate and queue, gang %s", q.Gang)
 				seen[q.State]++
+			}
+			for key, states := range simulated {
+				if slices.Contains(states, "Waiting") {
+					require.True(t, listed[key], "queue omits gang %s, which waits", key)
+				}
 			}
 		})
 	}
