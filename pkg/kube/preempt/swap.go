@@ -136,8 +136,8 @@ func (p *Preemptor) Yielding(to gang.Ref) func(*v1.Pod) bool {
 	}
 }
 
-// EvictableOverdue returns a function that says whether a running pod is overdue and may be evicted for the attempt's group when its
-// promised start has come (argument backfill.overdue).
+// EvictableOverdue returns a function that says whether a running pod is overdue, and whether the attempt's group may evict it for its
+// promised start (argument backfill.overdue).
 func (p *Preemptor) EvictableOverdue(a *place.Attempt) func(*v1.Pod) bool {
 	if !p.Limits().EvictOverdue || a.Group.Evictable || p.forbidden(a) != Evicts {
 		return func(*v1.Pod) bool { return false }

@@ -88,16 +88,16 @@ func withoutEffect(keys []string, place, remedy string) string {
 	return strings.Join(messages, "; ")
 }
 
-// Misplaced returns messages on the keys in the metadata of an object that Muster does not read, such as a Deployment, unless its pod
-// template has them, too.
+// Misplaced returns messages on keys in the metadata of an object that Muster does not read, such as a Deployment. Keys that its pod
+// template has, too, are left out.
 func Misplaced(u *unstructured.Unstructured) []string {
 	return misplaced(u, ownTemplate, append(slices.Clip(gangKeys), scheduling.AnnotationBackfill, scheduling.AnnotationMaxRuntime)...)
 }
 
 const ownTemplate = "spec.template.metadata"
 
-// misplaced returns messages on keys in an object's own metadata that have an effect only in the metadata of its pods, unless a template in
-// its spec has them, too. at is where they belong, and keys are such annotations beyond podAnnotations.
+// misplaced returns messages on keys in an object's own metadata that have an effect only in the metadata of its pods. Keys that a template
+// in its spec has, too, are left out. at is where they belong, and keys are such annotations beyond podAnnotations.
 func misplaced(u *unstructured.Unstructured, at string, keys ...string) (messages []string) {
 	for i, key := range exclusiveKeys {
 		if u.GetKind() != exclusiveKinds[i] && metav1.GetControllerOf(u) == nil {
