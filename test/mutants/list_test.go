@@ -815,7 +815,7 @@ var all = []mutant{
 		`_ = first`, "TestOwnPodsAreEvictedBeforeBorrowers",
 	},
 	{
-		"victims are eligible for the lowest ranks only", "pkg/kube/elasticquota", "(*Manager).EvictionHelps",
+		"victims are eligible for the lowest ranks only", "pkg/kube/elasticquota", "(*Manager).evictionHelps",
 		`len(minimal) > 0 {`,
 		`false {`, "plugin.TestVictimsOfAnyChoiceRetryGang",
 	},
