@@ -62,8 +62,8 @@ func (p *Preemptor) findSwap(ctx context.Context, a *place.Attempt, representati
 	return nil
 }
 
-// findEvictable returns the cheapest Evictable victims, whatever their priority. They make way for the replacements of an incomplete gang,
-// or for a starving gang whose promised start has come, on the nodes that are held for it. The latter may also evict overdue pods there
+// findEvictable returns the cheapest Evictable victims, whatever their priority. They use nodes that are held for replacements of an
+// incomplete gang, or for a starving gang whose promised start has come. The latter may also evict overdue pods there
 // that have no higher priority, if the argument backfill.overdue says so. A bundle with a victim on such a node is evicted whole, if all
 // its pods may be evicted. It returns nil if such pods do not suffice.
 func (p *Preemptor) findEvictable(ctx context.Context, a *place.Attempt) *solution {
