@@ -24,8 +24,11 @@ func explainText(e *ask.Explanation, wide bool) string {
 	if !e.Since.IsZero() {
 		fmt.Fprintf(&out, ", %s", age(e.Since, e.At()))
 	}
-	bound := strings.TrimSuffix(fmt.Sprintf("%d of %d", e.Members.Bound, e.Members.Min), " of 0") // the minimum may be unknown
-	fmt.Fprintf(&out, ", %s members bound%s\n", bound, finished(e.Members.Finished))
+	bound := counted(e.Members.Bound, "member", "members")
+	if e.Members.Min > 0 { // it is known
+		bound = fmt.Sprintf("%d of %d members", e.Members.Bound, e.Members.Min)
+	}
+	fmt.Fprintf(&out, ", %s bound%s\n", bound, finished(e.Members.Finished))
 	paragraph(&out, e.WaitsFor)
 	for _, warning := range e.Warnings {
 		paragraph(&out, "Warning: "+warning)

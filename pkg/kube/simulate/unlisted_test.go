@@ -13,7 +13,7 @@ func TestUnlistedClass(t *testing.T) {
 	for name, c := range map[string]struct{ more, class, want string }{
 		"not listed": {
 			"", "high",
-			"in.yaml: document 1, line 1: the value of PriorityClass high is not known: no permission to list priorityclasses.scheduling.k8s.io",
+			"in.yaml: document 1, line 1: Pod default/p: spec.priorityClassName: the value of PriorityClass high is not known: no permission to list priorityclasses.scheduling.k8s.io",
 		},
 		"given":      {class, "high", ""},
 		"a system's": {"", "system-node-critical", ""},
