@@ -79,7 +79,7 @@ func (c *Cache) meantBy(s *stray) []gang.Ref {
 // misnamed returns a text about a probably wrong name: for an object without members, which pods may be meant as members; for members
 // without an object, which object may be meant. It returns "" if nothing is known. c.mu is locked.
 func (c *Cache) misnamed(r *record) string {
-	if r.Object != nil && len(r.Pods)+len(r.Finished) > 0 || r.Object == nil && r.Declared != nil {
+	if r.Object != nil && len(r.Pods)+len(r.Finished) > 0 || r.Object == nil && (r.Declared != nil || len(r.Pods) == 0) {
 		return ""
 	}
 	var pods []*v1.Pod
@@ -111,7 +111,8 @@ func (c *Cache) misnamed(r *record) string {
 	}
 }
 
-// elsewhere returns a text about members without an object, and the object of the same name in another API or namespace.
+// elsewhere returns a text about members without an object, and the object of the same name in another API or namespace. members must have
+// pods that have not finished.
 func elsewhere(members, object *record) string {
 	keys := slices.SortedFunc(maps.Keys(members.Pods), topology.CompareNames)
 	named, existing := source.ObjectOf(members.Ref.Source), source.ObjectOf(object.Ref.Source)
