@@ -111,8 +111,7 @@ func (c *Cache) misnamed(r *record) string {
 	}
 }
 
-// elsewhere returns a text about members without an object, and the object of the same name in another API or namespace. members must have
-// pods that have not finished.
+// elsewhere returns a text about members without an object, of which some run or wait, and the object of that name elsewhere.
 func elsewhere(members, object *record) string {
 	keys := slices.SortedFunc(maps.Keys(members.Pods), topology.CompareNames)
 	named, existing := source.ObjectOf(members.Ref.Source), source.ObjectOf(object.Ref.Source)
