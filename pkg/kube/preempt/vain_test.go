@@ -192,7 +192,8 @@ func TestFailedSearchIsNotRepeatedUntilQuotasChange(t *testing.T) {
 		"another quota has a new pod": {func(l *lasting) {
 			told := l.Plugin.Preemptor.Quotas.Revision()
 			l.Pod(inQuota("o", testcluster.Held(a("other", 50, "1", ""), "outside")))
-			l.Pod(inQuota("o", a("more", 50, "1", "")))
+			// This pod is bound. Otherwise the scheduler would search at the same time as the test.
+			l.Pod(inQuota("o", a("more", 50, "1", "n4")))
 			l.Wait("true", func() string { return fmt.Sprint(l.Plugin.Preemptor.Quotas.Revision() != told) })
 		}, "", 0},
 		"others borrow": {func(l *lasting) {
@@ -209,14 +210,24 @@ func TestFailedSearchIsNotRepeatedUntilQuotasChange(t *testing.T) {
 			l := last(wanting(t, "s/b/n0=4 s/b/n1=4 s2/c/n2=4 s2/c/n3=4 s3/d/n4=64", 2, wants, func(c *testcluster.Cluster) {
 				c.EditNode("n4", func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "others", Effect: v1.TaintEffectNoSchedule}} })
 				quotaWith(c, "a", "16")
-				quotaWith(c, "o", "8")
+				quotaWith(c, "o", "9")
 				c.Pod(inQuota("o", a("o0", 200, "4", "n0")))
 				c.Pod(inQuota("o", a("o1", 200, "4", "n1")))
 				c.Pod(protected(a("p2", 10, "4", "n2")))
 				c.Pod(protected(a("p3", 10, "4", "n3")))
 			}))
 			l.Wait("seen", least(l, "a", "16"))
-			l.Wait("seen", least(l, "o", "8"))
+			l.Wait("seen", least(l, "o", "9"))
+			// All pods count in their quotas.
+			l.Wait("koordinator-root-quota 16 a 8 o 8 koordinator-default-quota 8", func() string {
+				var requests []string
+				for _, q := range l.Plugin.Quotas() {
+					if q.Request["cpu"] != "" {
+						requests = append(requests, q.Name, q.Request["cpu"])
+					}
+				}
+				return strings.Join(requests, " ")
+			})
 			evicts, searched := l.asks("want")
 			require.NotContains(t, evicts, "evicts")
 			require.EqualValues(t, 5, searched)
