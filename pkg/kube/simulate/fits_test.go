@@ -21,7 +21,7 @@ func (w *world) judgeEnd() error {
 			w.counts[quotaRefused]++
 		}
 		for _, name := range w.ready() {
-			if left := w.free(name).minus(w.reserved(name, nil, convert.Priority(p))); admitted && !left.less(needs(p)) {
+			if left := w.free(name).minus(w.reserved(name, nil, convert.Priority(p), convert.NeverPreempts(p))); admitted && !left.less(needs(p)) {
 				return wrong("idle pod", "%s waits, and %s has room for it", p.Name, name)
 			}
 		}
@@ -57,7 +57,7 @@ func (w *world) judgeWaiting(group []string) error {
 		return nil
 	}
 	lowest, never := f.lowest()
-	f.takeStock(group, lowest)
+	f.takeStock(group)
 	switch fits, sure := f.fits(); {
 	case fits && !w.admits(group, nil):
 		w.counts[quotaRefused]++
@@ -103,11 +103,12 @@ func (f *fitting) lowest() (lowest int32, never bool) {
 	return lowest, never
 }
 
-// takeStock notes what is free for a group of this priority.
-func (f *fitting) takeStock(group []string, priority int32) {
+// takeStock notes what is free for the group.
+func (f *fitting) takeStock(group []string) {
+	lowest, never := f.lowest()
 	for _, name := range f.ready() {
 		f.nodes = append(f.nodes, name)
-		f.free = append(f.free, f.world.free(name).minus(f.reserved(name, group, priority)))
+		f.free = append(f.free, f.world.free(name).minus(f.reserved(name, group, lowest, never)))
 	}
 }
 

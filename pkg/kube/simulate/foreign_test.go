@@ -44,7 +44,7 @@ func (w *world) writeForeign(e event) (bool, error) {
 		}
 		for _, node := range w.ready() {
 			lowest := int32(-1 << 31)
-			if left := w.free(node).minus(w.reserved(node, nil, lowest)); !left.less(needs(pod)) {
+			if left := w.free(node).minus(w.reserved(node, nil, lowest, false)); !left.less(needs(pod)) {
 				return true, w.edit(pod, func(p *v1.Pod) {
 					p.Spec.NodeName, p.Status.NominatedNodeName, p.Status.Phase = node, "", v1.PodRunning
 				})

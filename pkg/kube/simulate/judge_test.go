@@ -269,7 +269,7 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 		}
 		nominated := p.Status.NominatedNodeName
 		for _, node := range w.ready() {
-			left := w.free(node).minus(w.reserved(node, nil, convert.Priority(p)))
+			left := w.free(node).minus(w.reserved(node, nil, convert.Priority(p), convert.NeverPreempts(p)))
 			if node == nominated {
 				left = left.plus(needs(p)) // the pod is one of the pods with a node
 			}
@@ -314,8 +314,7 @@ func (w *world) judgeFits(group []string) error {
 	if need == 0 && on(surplus) {
 		return wrong(surplus, "%s evicts for members beyond minMember", groupKey(group))
 	}
-	lowest, _ := f.lowest()
-	f.takeStock(group, lowest)
+	f.takeStock(group)
 	// Quotas may give other members of the gang their turn later: it evicts for the members that have theirs (world 41178).
 	if fits, _ := f.fits(); fits && w.admits(group, nil) && w.admitsFirst(group) {
 		return wrong("needless", "%s evicts and fits: %s", groupKey(group), f.how())
@@ -406,7 +405,7 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		for _, m := range at {
 			left = left.minus(needs(m))
 		}
-		left = left.minus(w.reserved(v.Spec.NodeName, group, lowest))
+		left = left.minus(w.reserved(v.Spec.NodeName, group, lowest, false))
 		planned := slices.DeleteFunc(slices.Clone(members), func(m *v1.Pod) bool { return places[convert.PodKey(m)] == "" })
 		if w.givesRight(group, planned, v, gone) || w.forOne(group, planned, v, gone) || w.evictsIncomplete(gone) {
 			continue
@@ -510,8 +509,9 @@ func (w *world) leaving() (out []*v1.Pod) {
 }
 
 // reserved is the capacity of a node that is reserved for other groups of equal or higher priority: for
-// gangs, and for pods that are nominated or wait at Permit.
-func (w *world) reserved(node string, group []string, priority int32) (r room) {
+// gangs, and for pods that are nominated or wait at Permit. Pods that never preempt must also leave the nodes of missing members of lower
+// priority.
+func (w *world) reserved(node string, group []string, priority int32, never bool) (r room) {
 	counted := map[types.UID]bool{}
 	w.permits(func(p fwk.WaitingPod) {
 		if pod := p.GetPod(); w.permitNode(pod) == node {
@@ -532,6 +532,10 @@ func (w *world) reserved(node string, group []string, priority int32) (r room) {
 		}
 	}
 	of := &v1.Pod{Spec: v1.PodSpec{Priority: &priority}}
+	if never {
+		policy := v1.PreemptNever
+		of.Spec.PreemptionPolicy = &policy
+	}
 	for _, p := range w.s.shared.Cache.PlacesOn(node, of) {
 		member, _, standIn := kubegroup.Leader(convert.PodKey(p))
 		if standIn && !slices.Contains(group, w.members[strings.TrimPrefix(member, "default/")]) {

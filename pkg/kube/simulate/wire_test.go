@@ -328,7 +328,7 @@ func (w *world) displaced(group string) bool {
 		taken[l.node] = taken[l.node].plus(needs(p))
 		n := w.nodes[l.node]
 		if n == nil || n.Spec.Unschedulable ||
-			w.free(l.node).minus(w.reserved(l.node, w.groupOf(w.members[p.Name]), convert.Priority(p))).less(taken[l.node]) {
+			w.free(l.node).minus(w.reserved(l.node, w.groupOf(w.members[p.Name]), convert.Priority(p), convert.NeverPreempts(p))).less(taken[l.node]) {
 			w.anew[group] = w.change
 			return true
 		}
@@ -342,7 +342,7 @@ func (w *world) roomAt(node string, pod *v1.Pod) bool {
 	if n == nil || n.Spec.Unschedulable {
 		return false
 	}
-	left := w.free(node).minus(w.reserved(node, w.groupOf(w.members[pod.Name]), convert.Priority(pod)))
+	left := w.free(node).minus(w.reserved(node, w.groupOf(w.members[pod.Name]), convert.Priority(pod), convert.NeverPreempts(pod)))
 	return !left.less(needs(pod))
 }
 
@@ -360,8 +360,7 @@ func (w *world) judgeLost() error {
 		if !ok {
 			continue
 		}
-		lowest, _ := f.lowest()
-		f.takeStock(groups[key], lowest)
+		f.takeStock(groups[key])
 		if fits, _ := f.fits(); fits && w.admits(groups[key], nil) {
 			return wrong("blamed", "%s waits since a binding was lost, and fits: %s", key, f.how())
 		}

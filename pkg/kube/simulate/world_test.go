@@ -391,7 +391,7 @@ func (w *world) putPod(p *podSpec) (bool, error) {
 		}
 	}
 	if p.node == anyNode {
-		at := slices.IndexFunc(w.ready(), func(node string) bool { return !w.free(node).minus(w.reserved(node, nil, -1<<31)).less(p.room) })
+		at := slices.IndexFunc(w.ready(), func(node string) bool { return !w.free(node).minus(w.reserved(node, nil, -1<<31, false)).less(p.room) })
 		if at < 0 {
 			return false, nil
 		}
@@ -399,7 +399,7 @@ func (w *world) putPod(p *podSpec) (bool, error) {
 		there.node = w.ready()[at]
 		p = &there
 	}
-	if p.node != "" && w.free(p.node).minus(w.reserved(p.node, nil, -1<<31)).less(p.room) {
+	if p.node != "" && w.free(p.node).minus(w.reserved(p.node, nil, -1<<31, false)).less(p.room) {
 		return false, nil
 	}
 	if p.node != "" {

@@ -219,12 +219,13 @@ func spreadText(spread []place.Spread) string {
 // writeGang updates the status of a gang's PodGroup and records an event if its condition changed.
 func (t *Reporter) writeGang(ctx context.Context, ref gang.Ref) error {
 	name := ref.ID()
+	open := t.cache.Open() // read first: the report of a cache that opens a moment later is incomplete
 	r, ok := t.cache.Report(ref)
 	if !ok {
 		t.memory.forgetGang(ref)
 		return nil
 	}
-	if !t.cache.Open() || !r.Served {
+	if !open || !r.Served {
 		return nil // the cache is incomplete, another process leads, or the gang is another scheduler's
 	}
 	state := State(r)
