@@ -93,8 +93,8 @@ func (b *Book) setListed(ref Ref, previous, current []Ref) (touched []Ref) {
 	return touched
 }
 
-// listersOf returns the gangs that list ref, sorted.
-func (b *Book) listersOf(ref Ref) []Ref {
+// Listers returns the gangs that list ref, without itself, sorted.
+func (b *Book) Listers(ref Ref) []Ref {
 	listers := make([]Ref, 0, len(b.listedBy[ref]))
 	for other := range b.listedBy[ref] {
 		if other != ref {

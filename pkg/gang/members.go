@@ -18,7 +18,7 @@ func (b *Book) declare(spec Spec) []Effect {
 	}
 	touched := b.setListed(spec.Ref, previous, current)
 	if !known {
-		touched = append(touched, b.listersOf(spec.Ref)...)
+		touched = append(touched, b.Listers(spec.Ref)...)
 	}
 	return append(b.rearrange(touched), b.recheck(g)...)
 }
@@ -70,7 +70,7 @@ func (b *Book) remove(ref Ref) []Effect {
 	}
 	previous := g.groupList()
 	g.spec = nil
-	touched := append(b.setListed(ref, previous, nil), b.listersOf(ref)...)
+	touched := append(b.setListed(ref, previous, nil), b.Listers(ref)...)
 	out = append(out, b.rearrange(touched)...)
 	b.deleteIfEmpty(ref)
 	return out

@@ -511,6 +511,9 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 		return append(priorityEffects, gang.Effect{Verb: gang.Report, Gang: r.Ref})
 	}
 	effects := c.book.Apply(gang.Declared{Spec: d.Spec}, c.Clock.Now())
+	if old == nil {
+		effects = append(effects, c.redeclareListers(r.Ref)...)
+	}
 	for _, other := range d.Group {
 		if l := c.gangs[other]; !slices.Contains(listed, other) && l != nil && l.Declared != nil && !slices.Contains(l.Declared.Group, r.Ref) {
 			l.stale = true // its list may have r by name only: r was unknown before, or did not list it
@@ -518,6 +521,20 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 		}
 	}
 	return append(effects, priorityEffects...)
+}
+
+// redeclareListers redeclares the gangs of other APIs that list a gang by its name, and were declared before it. c.mu is locked.
+func (c *Cache) redeclareListers(ref gang.Ref) (effects []gang.Effect) {
+	for i := range source.All {
+		unknown := gang.Ref{Source: source.All[i].Space, Namespace: ref.Namespace, Name: ref.Name}
+		for _, lister := range c.book.Listers(unknown) {
+			if l := c.gangs[lister]; unknown != ref && l != nil {
+				l.stale = true
+				effects = append(effects, c.redeclare(l)...)
+			}
+		}
+	}
+	return effects
 }
 
 // resolve replaces each name in refs by the gang that it most likely names: self, else a gang of the same API, else a gang with an object,

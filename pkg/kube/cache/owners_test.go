@@ -439,6 +439,36 @@ func TestGroupsOfOtherAPIs(t *testing.T) {
 	}
 }
 
+// A gang of another API exists and does not list the gang that lists it. The message does not depend on which was declared first.
+func TestGroupsOfOtherAPIsWithoutConsent(t *testing.T) {
+	for _, first := range []string{"PodGroup", "Job"} {
+		c, _, _ := open(t)
+		c.recordDiscovery("Job", true)
+		c.setOwner(&source.Owned{
+			Key: source.OwnerKey{Kind: "Job", Namespace: "ns", Name: "j"}, Size: 1, Object: &v1.ObjectReference{UID: "u"},
+		})
+		job := func() {
+			c.setPod(member("j-0", func(p *v1.Pod) {
+				delete(p.Labels, scheduling.LabelPodGroup)
+				p.Labels["batch.kubernetes.io/job-name"], p.Labels["batch.kubernetes.io/controller-uid"] = "j", "u"
+				p.Annotations[scheduling.AnnotationMinAvailable] = "1"
+			}))
+		}
+		if first == "Job" {
+			job()
+		}
+		pg := podGroup("1")
+		pg.Spec.MinMember = 1
+		pg.Annotations = map[string]string{scheduling.AnnotationGroups: `["ns/a","ns/j"]`}
+		c.setObject(ref("a"), pg, source.More{})
+		c.setPod(member("a-0"))
+		if first == "PodGroup" {
+			job()
+		}
+		require.Equal(t, "gang ns/j does not list ns/a, which waits: each gang of a gang group must list the others", c.why(t, member("a-0")), first)
+	}
+}
+
 // A gang that lists a JobSet gets a note with the names of its gangs.
 func TestGroupsThatListOwners(t *testing.T) {
 	c, _, notes := open(t)
