@@ -382,6 +382,9 @@ func (s *Set) object(c chunk, at Position, listType metav1.TypeMeta) error {
 		m.SetNamespace(metav1.NamespaceDefault)
 	}
 	if pod, ok := o.(*v1.Pod); ok {
+		if err := checkPod(pod); err != nil {
+			return &InputError{at, err}
+		}
 		trimPod(pod)
 		if s.specs != nil {
 			s.specs.share(pod)
@@ -399,9 +402,7 @@ func (s *Set) object(c chunk, at Position, listType metav1.TypeMeta) error {
 
 // annotationErrors returns what an API server rejects in annotations: malformed keys, and more than 256 KiB in total.
 func annotationErrors(annotations map[string]string) field.ErrorList {
-	errs := validation.ValidateAnnotations(annotations, field.NewPath("metadata", "annotations"))
-	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
-	return errs
+	return sortErrors(validation.ValidateAnnotations(annotations, field.NewPath("metadata", "annotations")))
 }
 
 // decode returns the object in raw, of a known kind. unknown has an error for each unknown field; err says why raw is invalid.

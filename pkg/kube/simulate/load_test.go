@@ -296,6 +296,42 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
+// TestInvalidPods: values of a pod that an API server rejects are errors, also in a template. Missing fields are none, and a pod with a UID
+// was accepted.
+func TestInvalidPods(t *testing.T) {
+	const ok = "containers: [{name: c, image: i}]"
+	job := func(template string) string {
+		return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {template: {spec: {restartPolicy: Never, " + template + "}}}\n"
+	}
+	pod := func(metadata, spec string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: w-0" + metadata + "}\nspec: {" + spec + "}\n"
+	}
+	resources := func(text string) string { return "containers: [{name: c, resources: {" + text + "}}]" }
+	const one, negative = `Pod "default/w-0" is invalid: `, `.resources.requests[cpu]: Invalid value: "-1": must be greater than or equal to 0`
+	for text, want := range map[string]string{
+		pod("", resources(`requests: {cpu: "-1"}`)): one + "spec.containers[0]" + negative,
+		pod("", resources("requests: {cpu: 2}, limits: {cpu: 1}")): one + `spec.containers[0].resources.requests: Invalid value: "2": ` +
+			"must be less than or equal to cpu limit of 1",
+		pod("", "containers: [{image: i}]"):               one + "spec.containers[0].name: Required value",
+		pod("", "containers: [{name: c}, {name: c}]"):     one + `spec.containers[1].name: Duplicate value: "c"`,
+		pod(", labels: {a: -b-}", ok):                     one + `metadata.labels: Invalid value: "-b-": a valid label must be`,
+		pod("", ok+", restartPolicy: Sometimes"):          one + `spec.restartPolicy: Unsupported value: "Sometimes": supported values: `,
+		pod("", ok+", tolerations: [{key: a, effect: Never}]"): one + `spec.tolerations[0].effect: Unsupported value: "Never": supported`,
+		job(resources(`requests: {cpu: "-1"}`)): `Pod "default/j-nttg6" is invalid: spec.containers[0]` + negative,
+		pod("", "containers: []"):                         "",
+		pod("", resources("requests: {nvidia.com/gpu: 1}")): "",
+		pod(", uid: u", resources(`requests: {cpu: "-1"}`)): "",
+		pod("", "nodeName: Node_1"):                        "",
+	} {
+		err := (&Set{}).Add("in.yaml", []byte(text))
+		if want == "" {
+			require.NoError(t, err, text)
+			continue
+		}
+		require.ErrorContains(t, err, "in.yaml: document 1, line 1: "+want, text)
+	}
+}
+
 // TestLoadDump: what kubectl prints of a PodGroup is taken, whatever its status says.
 func TestLoadDump(t *testing.T) {
 	s := load(t, `
