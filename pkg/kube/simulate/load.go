@@ -63,6 +63,18 @@ type object struct {
 	at             Position
 }
 
+// about returns the kind and the name of an object, as events name it.
+func (o object) about() string {
+	m, err := meta.Accessor(o.Object)
+	if err != nil {
+		return o.kind.name
+	}
+	if o.kind.namespaced {
+		return o.kind.name + " " + m.GetNamespace() + "/" + m.GetName()
+	}
+	return o.kind.name + " " + m.GetName()
+}
+
 // Position says where an object was read.
 type Position struct {
 	File     string

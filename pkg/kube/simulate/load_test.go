@@ -332,6 +332,42 @@ func TestInvalidPods(t *testing.T) {
 	}
 }
 
+// TestRepeatedObjects: a note names each object that the input has more than once, and which one counts: the one that is created last.
+func TestRepeatedObjects(t *testing.T) {
+	s := &Set{}
+	const node, bound = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\n", "spec: {nodeName: n1}\n---\n"
+	pod := func(metadata string) string { return "apiVersion: v1\nkind: Pod\nmetadata: {" + metadata + "}\n" }
+	require.NoError(t, s.Add("a.yaml", []byte(node+pod("name: p")+"---\n"+pod("name: q, creationTimestamp: '2026-01-02T00:00:00Z'")+bound+
+		pod("name: r")+"---\n"+pod("name: r, namespace: other")+"---\n"+pod("name: s"))))
+	require.NoError(t, s.Add("b.yaml", []byte(node+node+pod("name: p")+"---\n"+pod("name: q, creationTimestamp: '2026-01-01T00:00:00Z'")+bound+
+		pod("name: s")+bound)))
+	require.Equal(t, []string{
+		"b.yaml: document 2, line 5: Node n1 is also at a.yaml: document 1, line 1 (and 1 more); this one counts: remove the other",
+		"b.yaml: document 3, line 9: Pod default/p is also at a.yaml: document 2, line 5; this one counts: remove the other",
+		"a.yaml: document 3, line 9: Pod default/q is also at b.yaml: document 4, line 13; this one counts: remove the other",
+		"a.yaml: document 6, line 22: Pod default/s is also at b.yaml: document 5, line 18; this one counts: remove the other",
+	}, s.Notes())
+	w, err := Open(t.Context(), Options{}, s)
+	require.NoError(t, err)
+	defer w.Close()
+	require.Equal(t, "a.yaml: document 6, line 22", w.cluster.positions["Pod default/s"].String())
+	require.Equal(t, "a.yaml: document 3, line 9", w.cluster.positions["Pod default/q"].String())
+}
+
+// TestPodsOnUnknownNodes: a note names the first unfinished pod of each node that has not been read. It says what that means.
+func TestPodsOnUnknownNodes(t *testing.T) {
+	const pods = "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {nodeName: n1}}\n---\n" +
+		"{apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {nodeName: n1}}\n---\n" +
+		"{apiVersion: v1, kind: Pod, metadata: {name: c}, spec: {nodeName: n2}, status: {phase: Succeeded}}\n"
+	note := []string{"in.yaml: document 1, line 1: Pod default/a (and 1 more) names node n1 in spec.nodeName, and no such Node has been read: " +
+		"its requests count on no node"}
+	s := load(t, pods)
+	require.Equal(t, note, s.Notes())
+	require.Empty(t, s.Notes(load(t, "{apiVersion: v1, kind: Node, metadata: {name: n1}}")), "read before")
+	s.MarkUnlisted("nodes")
+	require.NotContains(t, s.Notes(), note[0])
+}
+
 // TestLoadDump: what kubectl prints of a PodGroup is taken, whatever its status says.
 func TestLoadDump(t *testing.T) {
 	s := load(t, `

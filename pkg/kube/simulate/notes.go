@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,8 +18,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Notes returns notes on what the set lacks: skipped objects, ignored fields, kinds that could not be listed, and missing pods.
-func (s *Set) Notes() (notes []string) {
+// Notes returns notes on what the set lacks: skipped objects, ignored fields, kinds that could not be listed, and missing pods. It returns
+// notes on repeated objects and on pods of unknown nodes, too. A node of the sets in before is known.
+func (s *Set) Notes(before ...*Set) (notes []string) {
 	for _, what := range slices.Sorted(maps.Keys(s.skipped)) {
 		n := s.skipped[what]
 		notes = append(notes, fmt.Sprintf("%s: skipped %s %s%s: not read by a scheduler%s", n.at, what, n.name, n.moreText(), meantKind(what)))
@@ -31,7 +33,82 @@ func (s *Set) Notes() (notes []string) {
 	for _, resource := range s.unlisted {
 		notes = append(notes, UnlistedNote(resource))
 	}
-	return append(append(notes, s.podNotes...), s.unlistedPodNotes()...)
+	return slices.Concat(notes, s.podNotes, s.unlistedPodNotes(), s.repeatNotes(), s.unknownNodeNotes(before))
+}
+
+// repeatNotes returns a note for each object that the set has more than once.
+func (s *Set) repeatNotes() (notes []string) {
+	all, order := map[identity][]object{}, []identity{}
+	for _, o := range s.objects {
+		id, _, err := identify(o)
+		if err != nil {
+			continue
+		}
+		if all[id] = append(all[id], o); len(all[id]) == 2 {
+			order = append(order, id)
+		}
+	}
+	for _, id := range order {
+		same := all[id]
+		slices.SortStableFunc(same, compareCreation)
+		last := len(same) - 1
+		notes = append(notes, fmt.Sprintf("%s: %s is also at %s%s; this one counts: remove the other",
+			same[last].at, same[last].about(), same[0].at, moreText(last-1)))
+	}
+	return notes
+}
+
+// compareCreation compares two objects in the order in which cluster.apply creates objects of one name.
+func compareCreation(a, b object) int {
+	rank := func(o object) int {
+		pod, ok := o.Object.(*v1.Pod)
+		switch {
+		case !creationTime(o).IsZero():
+			return 0
+		case ok && pod.Spec.NodeName == "":
+			return 2
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), creationTime(a).Compare(creationTime(b)))
+}
+
+// unknownNodeNotes returns a note for each node that pods name and that is neither in the set nor in the sets before.
+func (s *Set) unknownNodeNotes(before []*Set) (notes []string) {
+	known := map[string]bool{}
+	for _, set := range append(before, s) {
+		if set.Unlisted(nodes.Resource) {
+			return nil
+		}
+		for _, o := range set.objects {
+			if node, ok := o.Object.(*v1.Node); ok {
+				known[node.Name] = true
+			}
+		}
+	}
+	found, order := map[string][]object{}, []string{}
+	for _, o := range s.objects {
+		if pod, ok := o.Object.(*v1.Pod); ok && pod.Spec.NodeName != "" && !known[pod.Spec.NodeName] && !convert.Finished(pod) {
+			name := pod.Spec.NodeName
+			if found[name] = append(found[name], o); len(found[name]) == 1 {
+				order = append(order, name)
+			}
+		}
+	}
+	for _, name := range order {
+		first := found[name][0]
+		notes = append(notes, fmt.Sprintf("%s: %s%s names node %s in spec.nodeName, and no such Node has been read: its requests count on no node",
+			first.at, first.about(), moreText(len(found[name])-1), name))
+	}
+	return notes
+}
+
+// moreText counts further objects, if there are any.
+func moreText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d more)", n)
 }
 
 // meantKind returns the end of a note about a skipped object: the kinds that it seems to mean; "" for none. what is its apiVersion and
