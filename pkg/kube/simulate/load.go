@@ -30,6 +30,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
@@ -377,6 +378,9 @@ func (s *Set) object(c chunk, at Position, listType metav1.TypeMeta) error {
 	}
 	for _, why := range unknown {
 		addNote(&s.ignored, gvk.Kind+": "+why.Error(), occurrences{at, nameIn(raw, k.namespaced), 1})
+	}
+	for _, why := range scheduling.MisspeltOn(gvk.Kind, m.GetAnnotations(), m.GetLabels()) { // not reported by events
+		addNote(&s.ignored, gvk.Kind+": "+why, occurrences{at, nameIn(raw, k.namespaced), 1})
 	}
 	if k.workload && k.custom == nil && gvk.Kind != "Job" && metav1.GetControllerOf(m) == nil { // Muster does not read these
 		u := &unstructured.Unstructured{}

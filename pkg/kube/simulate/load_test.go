@@ -368,6 +368,22 @@ func TestPodsOnUnknownNodes(t *testing.T) {
 	require.NotContains(t, s.Notes(), note[0])
 }
 
+// TestMisspeltKeysOfNodesAndQuotas: a note says which key an ElasticQuota or a Node seems to mean. Events report no such key.
+func TestMisspeltKeysOfNodesAndQuotas(t *testing.T) {
+	const quota = "quota.scheduling.koordinator.sh/"
+	s := load(t, "{apiVersion: v1, kind: Node, metadata: {name: n1, labels: {a/b: c}, annotations: {muster.sh/maintenence: now}}}\n---\n"+
+		"{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: q, labels: {"+quota+"is_parent: 'true', "+
+		quota+"is-root: 'true', "+quota+"tree-id: a, "+quota+"allow-force-update: b}, annotations: {"+quota+"shared-weigth: '{}', "+
+		quota+"guaranteed: '{}', "+quota+"child-request: '{}'}}}")
+	require.Equal(t, []string{
+		"in.yaml: document 2, line 3: ignored in ElasticQuota default/q: label " + quota + "is_parent: unknown; did you mean label " + quota +
+			"is-parent?",
+		"in.yaml: document 2, line 3: ignored in ElasticQuota default/q: " + quota + "shared-weigth: unknown; did you mean " + quota +
+			"shared-weight?",
+		"in.yaml: document 1, line 1: ignored in Node n1: muster.sh/maintenence: unknown; did you mean muster.sh/maintenance?",
+	}, s.Notes())
+}
+
 // TestLoadDump: what kubectl prints of a PodGroup is taken, whatever its status says.
 func TestLoadDump(t *testing.T) {
 	s := load(t, `
