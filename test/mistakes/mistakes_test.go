@@ -52,8 +52,8 @@ var mistakes = []mistake{
 	},
 	{file: "other-scheduler", all: []string{"schedulerName is muster-schduler; supported values: koord-scheduler, muster-scheduler"}},
 	{
-		file:    "annotation-key-typo",
-		details: []string{"gang.scheduling.koordinator.sh/network-topology-spce: unknown; did you mean network-topology-spec?"},
+		file: "annotation-key-typo",
+		all:  []string{"gang.scheduling.koordinator.sh/network-topology-spce: unknown; did you mean network-topology-spec?"},
 	},
 	{file: "no-gpu", all: []string{"no node has nvidia.com/gpu"}, explain: []string{"nodes with nvidia.com/gpu"}},
 	{
@@ -97,7 +97,7 @@ var mistakes = []mistake{
 		},
 	},
 	{
-		file: "waiting-time-without-unit", details: []string{
+		file: "waiting-time-without-unit", all: []string{
 			`gang.scheduling.koordinator.sh/waiting-time: "10" is invalid; supported values: a duration > 0, such as 600s; the default is used`,
 		},
 	},
@@ -133,6 +133,17 @@ var mistakes = []mistake{
 			"0 of 4 members exist", "pod-group.scheduling.sigs.k8s.io/nam: g; did you mean label pod-group.scheduling.sigs.k8s.io/name?",
 		},
 		simulate: []string{"label pod-group.scheduling.sigs.k8s.io/nam: unknown; did you mean label pod-group.scheduling.sigs.k8s.io/name?"},
+	},
+	{
+		file: "gang-annotation-typo", gang: "g", all: []string{
+			"0 of 2 members exist; pod default/g-0 (and 1 more) has the unknown annotation gang.scheduling.koordinator.sh/nam: g; " +
+				"did you mean annotation gang.scheduling.koordinator.sh/name?",
+		},
+	},
+	{
+		file: "gang-without-podgroup-typo", gang: "g", all: []string{
+			"gang.scheduling.koordinator.sh/min-availabel: unknown; did you mean min-available?",
+		},
 	},
 	{
 		file: "job-parallelism", gang: "g",

@@ -32,7 +32,7 @@ var gangNames = func() (names []string) {
 // name.
 func Unknown(annotations, labels map[string]string) (messages []string) {
 	for key := range annotations {
-		if name, ok := strings.CutPrefix(key, GangDomain); ok && !slices.Contains(gangNames, name) && !slices.Contains(theirs, name) {
+		if name, ok := unknownGangName(key); ok {
 			messages = append(messages, unknown("", key, name))
 		}
 		if meant := meantOf(key, ownAnnotations); strings.HasPrefix(key, ownDomain) && meant != "" {
@@ -50,6 +50,18 @@ func Unknown(annotations, labels map[string]string) (messages []string) {
 	}
 	slices.Sort(messages)
 	return messages
+}
+
+// unknownGangName returns the name of an unknown annotation in GangDomain.
+func unknownGangName(key string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(key, GangDomain)
+	return name, ok && !slices.Contains(gangNames, name) && !slices.Contains(theirs, name)
+}
+
+// MeansGangName reports whether an annotation key seems to be a misspelling of AnnotationGangName.
+func MeansGangName(key string) bool {
+	name, ok := unknownGangName(key)
+	return ok && GangDomain+Near(name, gangNames) == AnnotationGangName
 }
 
 // Misspelt returns a sorted message for each key of values that is at most two letters from one of keys: other valid keys of other projects
