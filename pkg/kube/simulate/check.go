@@ -34,8 +34,8 @@ func checkPod(pod *v1.Pod) error {
 		return nil
 	}
 	written, internal := pod.DeepCopy(), &core.Pod{}
-	written.Spec.NodeName = ""         // a node of any name counts if it exists
-	written.Spec.SchedulingGroup = nil // may come from spec.workloadRef
+	written.Spec.NodeName = ""                                                           // a node of any name counts if it exists
+	written.Spec.SchedulingGroup = nil                                                   // may come from spec.workloadRef
 	written.Spec.ServiceAccountName = cmp.Or(written.Spec.ServiceAccountName, "default") // as admission does
 	legacyscheme.Scheme.Default(written)
 	if err := legacyscheme.Scheme.Convert(written, internal, nil); err != nil {
@@ -64,15 +64,14 @@ func checkPods(all []workload.Object) error {
 		if !ok {
 			continue
 		}
-		owner := metav1.GetControllerOfNoCopy(pod)
-		if owner != nil && checked[owner.Kind+owner.Name] {
-			continue
+		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+			if checked[owner.Kind+owner.Name] {
+				continue
+			}
+			checked[owner.Kind+owner.Name] = true
 		}
 		if err := checkPod(pod); err != nil {
 			return err
-		}
-		if owner != nil {
-			checked[owner.Kind+owner.Name] = true
 		}
 	}
 	return nil

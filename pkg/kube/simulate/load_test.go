@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -312,16 +313,16 @@ func TestInvalidPods(t *testing.T) {
 		pod("", resources(`requests: {cpu: "-1"}`)): one + "spec.containers[0]" + negative,
 		pod("", resources("requests: {cpu: 2}, limits: {cpu: 1}")): one + `spec.containers[0].resources.requests: Invalid value: "2": ` +
 			"must be less than or equal to cpu limit of 1",
-		pod("", "containers: [{image: i}]"):               one + "spec.containers[0].name: Required value",
-		pod("", "containers: [{name: c}, {name: c}]"):     one + `spec.containers[1].name: Duplicate value: "c"`,
-		pod(", labels: {a: -b-}", ok):                     one + `metadata.labels: Invalid value: "-b-": a valid label must be`,
-		pod("", ok+", restartPolicy: Sometimes"):          one + `spec.restartPolicy: Unsupported value: "Sometimes": supported values: `,
+		pod("", "containers: [{image: i}]"):                    one + "spec.containers[0].name: Required value",
+		pod("", "containers: [{name: c}, {name: c}]"):          one + `spec.containers[1].name: Duplicate value: "c"`,
+		pod(", labels: {a: -b-}", ok):                          one + `metadata.labels: Invalid value: "-b-": a valid label must be`,
+		pod("", ok+", restartPolicy: Sometimes"):               one + `spec.restartPolicy: Unsupported value: "Sometimes": supported values: `,
 		pod("", ok+", tolerations: [{key: a, effect: Never}]"): one + `spec.tolerations[0].effect: Unsupported value: "Never": supported`,
-		job(resources(`requests: {cpu: "-1"}`)): `Pod "default/j-nttg6" is invalid: spec.containers[0]` + negative,
-		pod("", "containers: []"):                         "",
-		pod("", resources("requests: {nvidia.com/gpu: 1}")): "",
-		pod(", uid: u", resources(`requests: {cpu: "-1"}`)): "",
-		pod("", "nodeName: Node_1"):                        "",
+		job(resources(`requests: {cpu: "-1"}`)):                `Pod "default/j-nttg6" is invalid: spec.containers[0]` + negative,
+		pod("", "containers: []"):                              "",
+		pod("", resources("requests: {nvidia.com/gpu: 1}")):    "",
+		pod(", uid: u", resources(`requests: {cpu: "-1"}`)):    "",
+		pod("", "nodeName: Node_1"):                            "",
 	} {
 		err := (&Set{}).Add("in.yaml", []byte(text))
 		if want == "" {
@@ -342,11 +343,19 @@ func TestRepeatedObjects(t *testing.T) {
 	require.NoError(t, s.Add("b.yaml", []byte(node+node+pod("name: p")+"---\n"+pod("name: q, creationTimestamp: '2026-01-01T00:00:00Z'")+bound+
 		pod("name: s")+bound)))
 	require.Equal(t, []string{
-		"b.yaml: document 2, line 5: Node n1 is also at a.yaml: document 1, line 1 (and 1 more); this one counts: remove the other",
+		"b.yaml: document 2, line 5: Node n1 is also at a.yaml: document 1, line 1, and 1 more; this one counts: remove the other",
 		"b.yaml: document 3, line 9: Pod default/p is also at a.yaml: document 2, line 5; this one counts: remove the other",
 		"a.yaml: document 3, line 9: Pod default/q is also at b.yaml: document 4, line 13; this one counts: remove the other",
 		"a.yaml: document 6, line 22: Pod default/s is also at b.yaml: document 5, line 18; this one counts: remove the other",
 	}, s.Notes())
+	many := &Set{}
+	for range 2 {
+		for i := range 14 {
+			require.NoError(t, many.Add("c.yaml", fmt.Appendf(nil, "{apiVersion: v1, kind: Node, metadata: {name: n%d}}", i)))
+		}
+	}
+	require.Len(t, many.Notes(), 11)
+	require.Equal(t, "objects that the input has more than once, beside these: 4", many.Notes()[10])
 	w, err := Open(t.Context(), Options{}, s)
 	require.NoError(t, err)
 	defer w.Close()
@@ -359,8 +368,8 @@ func TestPodsOnUnknownNodes(t *testing.T) {
 	const pods = "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {nodeName: n1}}\n---\n" +
 		"{apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {nodeName: n1}}\n---\n" +
 		"{apiVersion: v1, kind: Pod, metadata: {name: c}, spec: {nodeName: n2}, status: {phase: Succeeded}}\n"
-	note := []string{"in.yaml: document 1, line 1: Pod default/a (and 1 more) names node n1 in spec.nodeName, and no such Node has been read: " +
-		"its requests count on no node"}
+	note := []string{"in.yaml: document 1, line 1: Pod default/a, and 1 more: spec.nodeName is n1, and no Node of this name " +
+		"has been read: the requests count on no node"}
 	s := load(t, pods)
 	require.Equal(t, note, s.Notes())
 	require.Empty(t, s.Notes(load(t, "{apiVersion: v1, kind: Node, metadata: {name: n1}}")), "read before")

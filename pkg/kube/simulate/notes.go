@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -38,77 +39,66 @@ func (s *Set) Notes(before ...*Set) (notes []string) {
 
 // repeatNotes returns a note for each object that the set has more than once.
 func (s *Set) repeatNotes() (notes []string) {
-	all, order := map[identity][]object{}, []identity{}
+	all, repeated := map[identity][]object{}, []identity{}
 	for _, o := range s.objects {
 		id, _, err := identify(o)
-		if err != nil {
-			continue
-		}
-		if all[id] = append(all[id], o); len(all[id]) == 2 {
-			order = append(order, id)
+		if all[id] = append(all[id], o); err == nil && len(all[id]) == 2 {
+			repeated = append(repeated, id)
 		}
 	}
-	for _, id := range order {
-		same := all[id]
-		slices.SortStableFunc(same, compareCreation)
-		last := len(same) - 1
+	for i, id := range repeated {
+		if i == mostRepeats {
+			return append(notes, fmt.Sprintf("objects that the input has more than once, beside these: %d", len(repeated)-i))
+		}
+		slices.SortStableFunc(all[id], compareCreation)
+		last := len(all[id]) - 1
+		counts, first := all[id][last], occurrences{at: all[id][0].at, times: last}
 		notes = append(notes, fmt.Sprintf("%s: %s is also at %s%s; this one counts: remove the other",
-			same[last].at, same[last].about(), same[0].at, moreText(last-1)))
+			counts.at, counts.about(), first.at, first.moreText()))
 	}
 	return notes
 }
 
-// compareCreation compares two objects in the order in which cluster.apply creates objects of one name.
+const mostRepeats = 10
+
+// compareCreation compares two objects of one name in the order in which cluster.apply stores them.
 func compareCreation(a, b object) int {
-	rank := func(o object) int {
-		pod, ok := o.Object.(*v1.Pod)
-		switch {
-		case !creationTime(o).IsZero():
-			return 0
-		case ok && pod.Spec.NodeName == "":
-			return 2
+	rank := func(o object) (n int) {
+		if creationTime(o).IsZero() {
+			n = 1
+			if pod, ok := o.Object.(*v1.Pod); ok && pod.Spec.NodeName == "" {
+				n = 2
+			}
 		}
-		return 1
+		return n
 	}
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), creationTime(a).Compare(creationTime(b)))
 }
 
 // unknownNodeNotes returns a note for each node that pods name and that is neither in the set nor in the sets before.
 func (s *Set) unknownNodeNotes(before []*Set) (notes []string) {
-	known := map[string]bool{}
+	known, named := map[string]bool{}, map[string]occurrences{}
 	for _, set := range append(before, s) {
 		if set.Unlisted(nodes.Resource) {
 			return nil
 		}
-		for _, o := range set.objects {
-			if node, ok := o.Object.(*v1.Node); ok {
+		set.ForEach(func(o runtime.Object) {
+			if node, ok := o.(*v1.Node); ok {
 				known[node.Name] = true
 			}
-		}
+		})
 	}
-	found, order := map[string][]object{}, []string{}
 	for _, o := range s.objects {
 		if pod, ok := o.Object.(*v1.Pod); ok && pod.Spec.NodeName != "" && !known[pod.Spec.NodeName] && !convert.Finished(pod) {
-			name := pod.Spec.NodeName
-			if found[name] = append(found[name], o); len(found[name]) == 1 {
-				order = append(order, name)
-			}
+			addNote(&named, pod.Spec.NodeName, occurrences{o.at, o.about(), 1})
 		}
 	}
-	for _, name := range order {
-		first := found[name][0]
-		notes = append(notes, fmt.Sprintf("%s: %s%s names node %s in spec.nodeName, and no such Node has been read: its requests count on no node",
-			first.at, first.about(), moreText(len(found[name])-1), name))
+	for _, node := range slices.Sorted(maps.Keys(named)) {
+		n := named[node]
+		notes = append(notes, fmt.Sprintf("%s: %s%s: spec.nodeName is %s, and no Node of this name has been read: the requests count on no node",
+			n.at, n.name, n.moreText(), node))
 	}
 	return notes
-}
-
-// moreText counts further objects, if there are any.
-func moreText(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (and %d more)", n)
 }
 
 // meantKind returns the end of a note about a skipped object: the kinds that it seems to mean; "" for none. what is its apiVersion and
