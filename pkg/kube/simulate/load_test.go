@@ -339,14 +339,16 @@ func TestRepeatedObjects(t *testing.T) {
 	const node, bound = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\n", "spec: {nodeName: n1}\n---\n"
 	pod := func(metadata string) string { return "apiVersion: v1\nkind: Pod\nmetadata: {" + metadata + "}\n" }
 	require.NoError(t, s.Add("a.yaml", []byte(node+pod("name: p")+"---\n"+pod("name: q, creationTimestamp: '2026-01-02T00:00:00Z'")+bound+
-		pod("name: r")+"---\n"+pod("name: r, namespace: other")+"---\n"+pod("name: s"))))
+		pod("name: r")+"---\n"+pod("name: r, namespace: other")+"---\n"+pod("name: s")+"---\n"+
+		pod("name: r, deletionTimestamp: '2026-01-02T00:00:00Z'"))))
 	require.NoError(t, s.Add("b.yaml", []byte(node+node+pod("name: p")+"---\n"+pod("name: q, creationTimestamp: '2026-01-01T00:00:00Z'")+bound+
 		pod("name: s")+bound)))
 	require.Equal(t, []string{
-		"b.yaml: document 2, line 5: Node n1 is also at a.yaml: document 1, line 1, and 1 more; this one counts: remove the other",
-		"b.yaml: document 3, line 9: Pod default/p is also at a.yaml: document 2, line 5; this one counts: remove the other",
-		"a.yaml: document 3, line 9: Pod default/q is also at b.yaml: document 4, line 13; this one counts: remove the other",
-		"a.yaml: document 6, line 22: Pod default/s is also at b.yaml: document 5, line 18; this one counts: remove the other",
+		"b.yaml: document 2, line 5: Node n1 is also at a.yaml: document 1, line 1, and 1 more; only this one counts",
+		"b.yaml: document 3, line 9: Pod default/p is also at a.yaml: document 2, line 5; only this one counts",
+		"a.yaml: document 3, line 9: Pod default/q is also at b.yaml: document 4, line 13; only this one counts",
+		"a.yaml: document 6, line 22: Pod default/s is also at b.yaml: document 5, line 18; only this one counts, with spec.nodeName of the " +
+			"other",
 	}, s.Notes())
 	many := &Set{}
 	for range 2 {
@@ -360,6 +362,7 @@ func TestRepeatedObjects(t *testing.T) {
 	require.NoError(t, err)
 	defer w.Close()
 	require.Equal(t, "a.yaml: document 6, line 22", w.cluster.positions["Pod default/s"].String())
+	require.Equal(t, "n1", w.Pods()[slices.IndexFunc(w.Pods(), func(p *v1.Pod) bool { return p.Name == "s" })].Spec.NodeName)
 	require.Equal(t, "a.yaml: document 3, line 9", w.cluster.positions["Pod default/q"].String())
 }
 

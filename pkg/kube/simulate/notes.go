@@ -41,8 +41,11 @@ func (s *Set) Notes(before ...*Set) (notes []string) {
 func (s *Set) repeatNotes() (notes []string) {
 	all, repeated := map[identity][]object{}, []identity{}
 	for _, o := range s.objects {
-		id, _, err := identify(o)
-		if all[id] = append(all[id], o); err == nil && len(all[id]) == 2 {
+		id, m, err := identify(o)
+		if err != nil || m.GetDeletionTimestamp() != nil { // it deletes the other
+			continue
+		}
+		if all[id] = append(all[id], o); len(all[id]) == 2 {
 			repeated = append(repeated, id)
 		}
 	}
@@ -53,8 +56,11 @@ func (s *Set) repeatNotes() (notes []string) {
 		slices.SortStableFunc(all[id], compareCreation)
 		last := len(all[id]) - 1
 		counts, first := all[id][last], occurrences{at: all[id][0].at, times: last}
-		notes = append(notes, fmt.Sprintf("%s: %s is also at %s%s; this one counts: remove the other",
-			counts.at, counts.about(), first.at, first.moreText()))
+		text := fmt.Sprintf("%s: %s is also at %s%s; only this one counts", counts.at, counts.about(), first.at, first.moreText())
+		if pod, ok := all[id][0].Object.(*v1.Pod); ok && !slices.Contains([]string{"", counts.Object.(*v1.Pod).Spec.NodeName}, pod.Spec.NodeName) {
+			text += ", with spec.nodeName of the other" // see keepImmutable
+		}
+		notes = append(notes, text)
 	}
 	return notes
 }
