@@ -142,6 +142,13 @@ var mistakes = []mistake{
 		},
 	},
 	{
+		file: "gang-name-typo-without-podgroup", gang: "g", unlisted: true,
+		simulate: []string{"gang.scheduling.koordinator.sh/nam: unknown; did you mean name?"},
+		explain: []string{
+			"there is no gang default/g; pod default/g-0 (and 1 more) has the unknown annotation gang.scheduling.koordinator.sh/nam: g",
+		},
+	},
+	{
 		file: "gang-without-podgroup-typo", gang: "g", all: []string{
 			"gang.scheduling.koordinator.sh/min-availabel: unknown; did you mean min-available?",
 		},

@@ -206,7 +206,7 @@ func (e *UnknownError) Error() string {
 	return "there is no " + e.Kind + " " + e.Namespace + "/" + e.Name + e.Misspelt
 }
 
-// misspelt returns the end of a message that names those of pods that name a gang in a misspelt key; "" for none.
+// misspelt returns the end of a message that names the pods that name a gang in a misspelt key; "" for none.
 func misspelt(gangName string, pods []*v1.Pod) string {
 	pods = slices.DeleteFunc(slices.Clone(pods), func(pod *v1.Pod) bool {
 		_, name, _ := convert.MisspeltGangKey(pod)

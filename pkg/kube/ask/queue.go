@@ -20,7 +20,7 @@ type Waiter struct {
 	Members  Members   `json:"members"`
 	State    State     `json:"state"`
 	Reason   string    `json:"reason"` // one sentence
-	// Warnings are those of Explanation.
+	// Warnings is the same as in Explanation.
 	Warnings []string `json:"warnings,omitempty"`
 	// Reservation is nil if no nodes are reserved or held for it.
 	Reservation *Reservation `json:"reservation,omitempty"`

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// MisspeltGangKey returns a key of the pod that looks like a misspelt label or annotation for naming a gang, as "label " or "annotation " and
-// the key. It returns the name under it and the correct key, too; "" for none.
+// MisspeltGangKey returns a label or annotation of the pod that looks like a misspelt key for naming a gang, such as "label a". It returns
+// the name under it and the correct key, too; "" for none.
 func MisspeltGangKey(pod *v1.Pod) (key, gangName, meant string) {
 	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
 		if meant := scheduling.MeantLabel(key); meant != "" && meant != scheduling.LabelQuotaName {

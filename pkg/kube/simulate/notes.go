@@ -57,7 +57,8 @@ func (s *Set) repeatNotes() (notes []string) {
 		last := len(all[id]) - 1
 		counts, first := all[id][last], occurrences{at: all[id][0].at, times: last}
 		text := fmt.Sprintf("%s: %s is also at %s%s; only this one counts", counts.at, counts.about(), first.at, first.moreText())
-		if pod, ok := all[id][0].Object.(*v1.Pod); ok && !slices.Contains([]string{"", counts.Object.(*v1.Pod).Spec.NodeName}, pod.Spec.NodeName) {
+		pod, ok := all[id][0].Object.(*v1.Pod)
+		if ok && pod.Spec.NodeName != "" && pod.Spec.NodeName != counts.Object.(*v1.Pod).Spec.NodeName {
 			text += ", with spec.nodeName of the other" // see keepImmutable
 		}
 		notes = append(notes, text)
