@@ -40,6 +40,7 @@ func TestAskCases(t *testing.T) {
 func runCommands(t *testing.T, dir string) {
 	datadriven.Walk(t, dir, func(t *testing.T, path string) {
 		var files []string
+		folder := t.TempDir()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "scenario":
@@ -53,7 +54,7 @@ func runCommands(t *testing.T, dir string) {
 					}
 				}
 				if d.Input != "" {
-					name := filepath.Join(t.TempDir(), "more.yaml")
+					name := filepath.Join(folder, "more.yaml")
 					require.NoError(t, os.WriteFile(name, []byte(d.Input), 0o600))
 					files = append(files, "-f", name)
 				}
@@ -67,10 +68,11 @@ func runCommands(t *testing.T, dir string) {
 					}
 					require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 100, line)
 				}
+				notes := strings.ReplaceAll(errs.String(), folder+"/", "")
 				if code != 0 {
-					return out.String() + errs.String() + "exit code " + string(rune('0'+code)) + "\n"
+					return out.String() + notes + "exit code " + string(rune('0'+code)) + "\n"
 				}
-				return errs.String() + out.String()
+				return notes + out.String()
 			}
 			d.Fatalf(t, "unknown command %q", d.Cmd)
 			return ""

@@ -201,7 +201,11 @@ func queueText(all []ask.Waiter, now time.Time, wide bool) string {
 		if wide {
 			lines = 10
 		}
-		t.add(indented(w.Reason, lines), position, w.Gang, strconv.Itoa(int(w.Priority)), age(w.Since, now),
+		text := indented(w.Reason, lines)
+		for _, warning := range w.Warnings {
+			text += indented("Warning: "+warning, lines)
+		}
+		t.add(text, position, w.Gang, strconv.Itoa(int(w.Priority)), age(w.Since, now),
 			w.Members.String(), string(w.State), reserved, startText(w.Start, now))
 	}
 	t.write(&out)

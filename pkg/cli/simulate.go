@@ -210,7 +210,7 @@ func (f *simulateFlags) sets(
 			return nil, nil, err
 		}
 	}
-	more, err := readSet(cmd, f.files)
+	more, err := readSet(cmd, f.files, first)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -228,7 +228,7 @@ func (f *simulateFlags) sets(
 			later = append(later, simulate.Pause(d))
 			continue
 		}
-		set, err := readSet(cmd, []string{file})
+		set, err := readSet(cmd, []string{file}, append(later, first)...)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -283,8 +283,9 @@ func logTo(w io.Writer, verbosity int) (restore func()) {
 	}
 }
 
-// readSet returns the objects in files, folders and standard input ("-"), and reports on standard error what it omits.
-func readSet(cmd *cobra.Command, names []string) (*simulate.Set, error) {
+// readSet returns the objects in files, folders and standard input ("-"), and reports on standard error what it omits. The sets in before
+// exist already.
+func readSet(cmd *cobra.Command, names []string, before ...*simulate.Set) (*simulate.Set, error) {
 	set := &simulate.Set{}
 	for _, name := range names {
 		files, err := filesIn(name)
@@ -301,7 +302,7 @@ func readSet(cmd *cobra.Command, names []string) (*simulate.Set, error) {
 			}
 		}
 	}
-	for _, note := range set.Notes() {
+	for _, note := range set.Notes(before...) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", sanitized(note))
 	}
 	return set, nil

@@ -23,9 +23,9 @@ type mistake struct {
 	file  string
 	nodes string // "" is nodes.yaml
 	gang  string // "" is train
-	// Each answer must have the phrases of all, simulate and explain have the phrases of details, and each of the two its own.
-	all, details, simulate, explain []string
-	unlisted                        bool // the gang need not be in the queue, since there is none
+	// Each answer must have the phrases of all, and simulate and explain also their own.
+	all, simulate, explain []string
+	unlisted               bool // the gang need not be in the queue, since there is none
 }
 
 const (
@@ -52,13 +52,13 @@ var mistakes = []mistake{
 	},
 	{file: "other-scheduler", all: []string{"schedulerName is muster-schduler; supported values: koord-scheduler, muster-scheduler"}},
 	{
-		file:    "annotation-key-typo",
-		details: []string{"gang.scheduling.koordinator.sh/network-topology-spce: unknown; did you mean network-topology-spec?"},
+		file: "annotation-key-typo",
+		all:  []string{"gang.scheduling.koordinator.sh/network-topology-spce: unknown; did you mean network-topology-spec?"},
 	},
 	{file: "no-gpu", all: []string{"no node has nvidia.com/gpu"}, explain: []string{"nodes with nvidia.com/gpu"}},
 	{
-		file:    "quota-label-without-quota",
-		details: []string{"label quota.scheduling.koordinator.sh/name: team-x has no effect: there is no ElasticQuota"},
+		file: "quota-label-without-quota",
+		all:  []string{"label quota.scheduling.koordinator.sh/name: team-x has no effect: there is no ElasticQuota"},
 	},
 	{file: "quota-max", all: []string{"Quota team-x: the gang requests 4 cpu; max is 3 cpu", "The gang never starts: raise max by at least 1 cpu"}},
 	{
@@ -97,12 +97,12 @@ var mistakes = []mistake{
 		},
 	},
 	{
-		file: "waiting-time-without-unit", details: []string{
+		file: "waiting-time-without-unit", all: []string{
 			`gang.scheduling.koordinator.sh/waiting-time: "10" is invalid; supported values: a duration > 0, such as 600s; the default is used`,
 		},
 	},
 	{
-		file: "quota-name-typo", details: []string{
+		file: "quota-name-typo", all: []string{
 			`no ElasticQuota named "team-x"`, "the pod counts in quota koordinator-default-quota", "did you mean team-y?",
 		},
 	},
@@ -124,8 +124,9 @@ var mistakes = []mistake{
 		explain: []string{"a toleration of the taint gpu:NoSchedule in the pods"},
 	},
 	{
-		file: "selector-and-topologykey", gang: "a", all: []string{"8 nodes do not match the node selector nope=x"},
-		details: []string{"topologyKey network.topology.nvidia.com/nosuch: no node has this label"},
+		file: "selector-and-topologykey", gang: "a", all: []string{
+			"8 nodes do not match the node selector nope=x", "topologyKey network.topology.nvidia.com/nosuch: no node has this label",
+		},
 		explain: []string{"another nodeSelector, or nodes with the label nope=x"},
 	},
 	{
@@ -133,6 +134,24 @@ var mistakes = []mistake{
 			"0 of 4 members exist", "pod-group.scheduling.sigs.k8s.io/nam: g; did you mean label pod-group.scheduling.sigs.k8s.io/name?",
 		},
 		simulate: []string{"label pod-group.scheduling.sigs.k8s.io/nam: unknown; did you mean label pod-group.scheduling.sigs.k8s.io/name?"},
+	},
+	{
+		file: "gang-annotation-typo", gang: "g", all: []string{
+			"0 of 2 members exist; pod default/g-0 (and 1 more) has the unknown annotation gang.scheduling.koordinator.sh/nam: g; " +
+				"did you mean annotation gang.scheduling.koordinator.sh/name?",
+		},
+	},
+	{
+		file: "gang-name-typo-without-podgroup", gang: "g", unlisted: true,
+		simulate: []string{"gang.scheduling.koordinator.sh/nam: unknown; did you mean name?"},
+		explain: []string{
+			"there is no gang default/g; pod default/g-0 (and 1 more) has the unknown annotation gang.scheduling.koordinator.sh/nam: g",
+		},
+	},
+	{
+		file: "gang-without-podgroup-typo", gang: "g", all: []string{
+			"gang.scheduling.koordinator.sh/min-availabel: unknown; did you mean min-available?",
+		},
 	},
 	{
 		file: "job-parallelism", gang: "g",
@@ -170,13 +189,13 @@ func TestUserLearnsFromAnswer(t *testing.T) {
 				require.Contains(t, queueText, phrase)
 				require.Contains(t, explainText, phrase)
 			}
-			for _, phrase := range append(m.details, m.simulate...) {
+			for _, phrase := range m.simulate {
 				require.Contains(t, simulateText, phrase)
 			}
 			if !m.unlisted {
 				require.Contains(t, queueText, " default/"+m.gang+" ")
 			}
-			for _, phrase := range append(m.details, m.explain...) {
+			for _, phrase := range m.explain {
 				require.Contains(t, explainText, phrase)
 			}
 			golden, answer := filepath.Join("testdata", m.file+".txt"), simulate+"\n"+queue+"\n"+explain

@@ -26,6 +26,7 @@ const (
 	onPod   = "Pod"
 	onBoth  = "PodGroup, Pod"
 	onQuota = "ElasticQuota"
+	onNode  = "Node"
 
 	aName      = "the name of a PodGroup in the pod's namespace"
 	anyValue   = "any string"
@@ -256,7 +257,7 @@ func chapters() []Chapter {
 			Title: "Nodes",
 			Keys: []Key{
 				{
-					Name: AnnotationMaintenance, On: "Node",
+					Name: AnnotationMaintenance, On: onNode,
 					Meaning: "the node is to be empty in this time. Muster assigns no pod to it whose declared end is after the start. See " +
 						"[Announce maintenance](admins/maintenance.md)",
 					Legal: "START/END as RFC 3339 times with an END after START; several separated by commas", Default: "no maintenance",

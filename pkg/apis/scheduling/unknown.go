@@ -32,11 +32,11 @@ var gangNames = func() (names []string) {
 // name.
 func Unknown(annotations, labels map[string]string) (messages []string) {
 	for key := range annotations {
-		if name, ok := strings.CutPrefix(key, GangDomain); ok && !slices.Contains(gangNames, name) && !slices.Contains(theirs, name) {
+		if name, ok := unknownGangName(key); ok {
 			messages = append(messages, unknown("", key, name))
 		}
 		if meant := meantOf(key, ownAnnotations); strings.HasPrefix(key, ownDomain) && meant != "" {
-			messages = append(messages, fmt.Sprintf("%s: unknown; did you mean %s?", key, meant))
+			messages = append(messages, misspelt("", key, meant))
 		}
 	}
 	for key := range labels {
@@ -45,11 +45,59 @@ func Unknown(annotations, labels map[string]string) (messages []string) {
 			messages = append(messages, unknown("label ", key, name))
 		}
 		if meant := MeantLabel(key); meant != "" {
-			messages = append(messages, fmt.Sprintf("label %s: unknown; did you mean label %s?", key, meant))
+			messages = append(messages, misspelt("label ", key, meant))
 		}
 	}
 	slices.Sort(messages)
 	return messages
+}
+
+// unknownGangName returns the name of an unknown annotation in GangDomain.
+func unknownGangName(key string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(key, GangDomain)
+	return name, ok && !slices.Contains(gangNames, name) && !slices.Contains(theirs, name)
+}
+
+// MeansGangName reports whether an annotation key seems to be a misspelling of AnnotationGangName.
+func MeansGangName(key string) bool {
+	name, ok := unknownGangName(key)
+	return ok && GangDomain+Near(name, gangNames) == AnnotationGangName
+}
+
+// Misspelt returns a sorted message for each key of values that is at most two letters from one of keys: other valid keys of other projects
+// differ more. form is "label " for labels, "" for annotations.
+func Misspelt(form string, values map[string]string, keys []string) (messages []string) {
+	for key := range values {
+		if meant := meantOf(key, keys); meant != "" && strictjson.Distance(key, meant) <= 2 {
+			messages = append(messages, misspelt(form, key, meant))
+		}
+	}
+	slices.Sort(messages)
+	return messages
+}
+
+// MisspeltOn returns a message for each misspelt annotation or label of a Node or an ElasticQuota.
+func MisspeltOn(kind string, annotations, labels map[string]string) []string {
+	keys := keysOn[kind]
+	return append(Misspelt("", annotations, keys[false]), Misspelt("label ", labels, keys[true])...)
+}
+
+// keysOn are the known keys of Nodes and ElasticQuotas: the labels (true) and the annotations (false) of each kind.
+var keysOn = func() map[string]map[bool][]string {
+	all := map[string]map[bool][]string{onNode: {}, onQuota: {}}
+	for _, chapter := range Keys() {
+		for _, key := range chapter.Keys {
+			if keys := all[key.On]; keys != nil {
+				keys[key.Label] = append(keys[key.Label], key.Name)
+			}
+		}
+	}
+	return all
+}()
+
+// misspelt returns the message that key is unknown and seems to mean another key. Both are labels or both are annotations (form).
+func misspelt(form, key, meant string) string {
+	return fmt.Sprintf("%s%s: unknown; did you mean %s%s?", form, key, form, meant)
 }
 
 // memberLabels are the labels by which a pod joins a gang or a quota.
@@ -79,6 +127,9 @@ func MeantLabel(key string) string { return meantOf(key, memberLabels) }
 func meantOf(key string, keys []string) (meant string) {
 	best := 0
 	for _, other := range keys {
+		if key == other {
+			return ""
+		}
 		d := strictjson.Distance(key, other)
 		if 8*d <= max(len(key), len(other)) && (meant == "" || d < best) && !knownKeys[key] {
 			meant, best = other, d

@@ -195,14 +195,24 @@ func ParseTarget(namespace string, words []string) (Target, error) {
 	return t, nil
 }
 
-// UnknownError says that the target of a question does not exist. If MayExist is not "", it says instead why this is unknown.
-type UnknownError struct{ Kind, Namespace, Name, MayExist string }
+// UnknownError says that the target of a question does not exist. If MayExist is not "", it says instead why this is unknown. Misspelt
+// names the pods that seem to mean the target; "" for none.
+type UnknownError struct{ Kind, Namespace, Name, MayExist, Misspelt string }
 
 func (e *UnknownError) Error() string {
 	if e.MayExist != "" {
 		return e.MayExist
 	}
-	return "there is no " + e.Kind + " " + e.Namespace + "/" + e.Name
+	return "there is no " + e.Kind + " " + e.Namespace + "/" + e.Name + e.Misspelt
+}
+
+// misspelt returns the end of a message that names the pods that name a gang in a misspelt key; "" for none.
+func misspelt(gangName string, pods []*v1.Pod) string {
+	pods = slices.DeleteFunc(slices.Clone(pods), func(pod *v1.Pod) bool {
+		_, name, _ := convert.MisspeltGangKey(pod)
+		return name == "" || name != gangName || !source.GangOf(pod).IsZero()
+	})
+	return convert.Misnamed(gangName, true, pods, nil)
 }
 
 // find returns the gang of a target. If the name does not exist, it may be NAMESPACE/NAME.
@@ -228,9 +238,10 @@ func (v *View) findIn(t Target) (gang.Ref, error) {
 			if ref := source.GangOf(pod); !ref.IsZero() {
 				return ref, nil
 			}
-			return gang.Ref{}, fmt.Errorf("pod %s is a member of no gang", convert.PodKey(pod))
+			_, name, _ := convert.MisspeltGangKey(pod)
+			return gang.Ref{}, fmt.Errorf("pod %s is a member of no gang%s", convert.PodKey(pod), misspelt(name, []*v1.Pod{pod}))
 		}
-		return gang.Ref{}, &UnknownError{"pod", t.Namespace, t.Name, ""}
+		return gang.Ref{}, &UnknownError{Kind: "pod", Namespace: t.Namespace, Name: t.Name}
 	}
 	var found []gang.Ref
 	for _, ref := range v.cache().Gangs() {
@@ -239,7 +250,8 @@ func (v *View) findIn(t Target) (gang.Ref, error) {
 		}
 	}
 	if len(found) == 0 {
-		return gang.Ref{}, &UnknownError{"gang", t.Namespace, t.Name, v.MayExist(t.Namespace, t.Name)}
+		pods := slices.DeleteFunc(v.Pods(), func(pod *v1.Pod) bool { return pod.Namespace != t.Namespace })
+		return gang.Ref{}, &UnknownError{"gang", t.Namespace, t.Name, v.MayExist(t.Namespace, t.Name), misspelt(t.Name, pods)}
 	}
 	// Several gangs may have one name: prefer one with waiting members, then the one with most members.
 	waits := func(ref gang.Ref) int { return min(1, len(v.cache().Pending(ref))) }

@@ -392,7 +392,7 @@ func (v *View) explainObstacle(ctx context.Context, e *Explanation, ref gang.Ref
 func missingRemedy(r cache.Report) string {
 	switch {
 	case r.Misnamed != "":
-		return "correct the name, label or namespace; the labels of a pod's template take effect when its controller recreates the pod"
+		return "correct the name, key or namespace; a pod's template takes effect when its controller recreates the pod"
 	case strings.Contains(r.Refusal.Words, "schedulerName is "):
 		return "recreate the pods with a served spec.schedulerName: that of a pod cannot be changed"
 	case strings.Contains(r.Refusal.Words, "does not exist"), strings.Contains(r.Refusal.Words, "was not found"),

@@ -20,6 +20,8 @@ type Waiter struct {
 	Members  Members   `json:"members"`
 	State    State     `json:"state"`
 	Reason   string    `json:"reason"` // one sentence
+	// Warnings is the same as in Explanation.
+	Warnings []string `json:"warnings,omitempty"`
 	// Reservation is nil if no nodes are reserved or held for it.
 	Reservation *Reservation `json:"reservation,omitempty"`
 	// Start is when the gang starts; nil for a gang that waits for something else than capacity.
@@ -74,6 +76,7 @@ func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod, star
 		return nil, err
 	}
 	w := &Waiter{Gang: e.Gang, Since: e.Since, Members: e.Members, State: e.State, Reason: e.WaitsFor, next: e.Next}
+	w.Warnings = v.warnings(ref, pending)
 	if len(pending) > 0 {
 		w.Priority = v.cache().Priority(pending[0])
 	}

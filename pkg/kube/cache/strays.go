@@ -67,13 +67,13 @@ func (c *Cache) strayNotes(s *stray) []Note {
 	return s.published.Take("", note.OfStray(s.pod))
 }
 
-// meantBy returns the gangs that a stray names with a misspelt label; nil for nil. c.mu is locked.
+// meantBy returns the gangs that a stray names with a misspelt key; nil for nil. c.mu is locked.
 func (c *Cache) meantBy(s *stray) []gang.Ref {
 	if s == nil || s.pod == nil {
 		return nil
 	}
-	key, _ := convert.MisspeltGangLabel(s.pod) // "" names no gang
-	return slices.SortedFunc(maps.Keys(c.named[convert.Key(s.pod.Namespace, s.pod.Labels[key])]), compareRefs)
+	_, name, _ := convert.MisspeltGangKey(s.pod) // "" names no gang
+	return slices.SortedFunc(maps.Keys(c.named[convert.Key(s.pod.Namespace, name)]), compareRefs)
 }
 
 // misnamed returns a text about a probably wrong name: for an object without members, which pods may be meant as members; for members

@@ -13,26 +13,32 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// MisspeltGangLabel returns a label key of the pod that looks like a misspelt label for naming a gang, and the correct key; "" for none.
-func MisspeltGangLabel(pod *v1.Pod) (key, meant string) {
+// MisspeltGangKey returns a label or annotation of the pod that looks like a misspelt key for naming a gang, such as "label a". It returns
+// the name under it and the correct key, too; "" for none.
+func MisspeltGangKey(pod *v1.Pod) (key, gangName, meant string) {
 	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
 		if meant := scheduling.MeantLabel(key); meant != "" && meant != scheduling.LabelQuotaName {
-			return key, meant
+			return "label " + key, pod.Labels[key], "label " + meant
 		}
 	}
-	return "", ""
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		if scheduling.MeansGangName(key) {
+			return "annotation " + key, pod.Annotations[key], "annotation " + scheduling.AnnotationGangName
+		}
+	}
+	return "", "", ""
 }
 
 // Misnamed returns the end of a message about a gang that lacks members (hasObject) or its object: the name that the user seems to
-// mean; "" if none is known. pods name the gang in a misspelt label. others are gangs, with their members, that lack the other part.
+// mean; "" if none is known. pods name the gang in a misspelt key. others are gangs, with their members, that lack the other part.
 func Misnamed(gangName string, hasObject bool, pods []*v1.Pod, others map[string][]string) string {
 	if len(pods) > 0 {
 		names := make([]string, len(pods))
 		for i, pod := range pods {
 			names[i] = PodKey(pod)
 		}
-		label, meant := MisspeltGangLabel(pods[0])
-		return fmt.Sprintf("; %s has the unknown label %s: %s; did you mean label %s?", FirstPod(names), label, gangName, meant)
+		key, _, meant := MisspeltGangKey(pods[0])
+		return fmt.Sprintf("; %s has the unknown %s: %s; did you mean %s?", FirstPod(names), key, gangName, meant)
 	}
 	unrelated := func(name string) bool { return sameButDigits(name, gangName) }
 	names := slices.DeleteFunc(slices.SortedFunc(maps.Keys(others), topology.CompareNames), unrelated)

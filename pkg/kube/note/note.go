@@ -113,7 +113,7 @@ func OfNode(node *v1.Node) []Note {
 }
 
 func unknownKeys(pod *v1.Pod) []Note {
-	notes := warnings(pod, reasons.UnknownKey, scheduling.Unknown(pod.Annotations, pod.Labels))
+	notes := warnings(pod, reasons.UnknownKey, source.UnknownKeys(pod))
 	return append(notes, warnings(pod, reasons.InvalidAnnotation, source.WrongForms(pod))...)
 }
 

@@ -127,11 +127,7 @@ func (c *cluster) put(o object) error {
 			return err
 		}
 	}
-	about := o.kind.name + " " + m.GetName()
-	if o.kind.namespaced {
-		about = o.kind.name + " " + m.GetNamespace() + "/" + m.GetName()
-	}
-	c.positions[about] = o.at
+	c.positions[o.about()] = o.at
 	if pod, ok := obj.(*v1.Pod); ok {
 		if err := c.prioritize(pod); err != nil {
 			return err

@@ -52,7 +52,7 @@ type heldObject struct {
 	followedLabel string   // the pod must run on nodes with the first predecessor's value of this label; "" for none
 }
 
-// checkWorkload returns an error for a workload that pods cannot be made of. It adds to s.podNotes why a workload has no pods.
+// checkWorkload returns an error for a workload of which no valid pods can be made. It adds to s.podNotes why a workload has no pods.
 func (s *Set) checkWorkload(o object) error {
 	_, m, err := identify(o)
 	if err != nil || m.GetUID() != "" || m.GetDeletionTimestamp() != nil {
@@ -62,7 +62,7 @@ func (s *Set) checkWorkload(o object) error {
 	for _, n := range out.Notes {
 		s.podNotes = append(s.podNotes, o.at.String()+": "+n)
 	}
-	return err
+	return cmp.Or(err, checkPods(out.Objects))
 }
 
 // unlistedPodNotes returns notes on workloads of a cluster without their pods, and on objects of which no pods can be created here.

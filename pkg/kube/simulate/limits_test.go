@@ -17,6 +17,10 @@ func TestMessagesAreShort(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf(`"default/gang-%d"`, i)
 	}
+	terms := make([]string, 1000)
+	for i := range terms {
+		terms[i] = fmt.Sprintf("{matchFields: [{key: metadata.name, operator: In, values: [%s-%d]}]}", strings.Repeat("x", 200), i)
+	}
 	gates := make([]string, 200)
 	for i := range gates {
 		gates[i] = fmt.Sprintf("{name: example.com/gate-%d}", i)
@@ -35,8 +39,7 @@ func TestMessagesAreShort(t *testing.T) {
 			keys+`name: gang-0, `+keys+`min-available: "1", `+keys+`groups: '[`+strings.Join(many, ",")+`]'`),
 		"many scheduling gates": pod("p", ", schedulingGates: ["+strings.Join(gates, ", ")+"]"),
 		"a long selector": pod("p",
-			`, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: `+
-				`metadata.name, operator: In, values: ["`+long+`"]}]}]}}}`),
+			`, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [`+strings.Join(terms, ", ")+`]}}}`),
 		"a long name of a scheduler":    pod("p", `, schedulerName: "`+long+`"`),
 		"many claims that do not exist": pod("p", `, volumes: [{name: v, persistentVolumeClaim: {claimName: "`+long+`"}}]`),
 	} {

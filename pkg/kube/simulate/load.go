@@ -30,6 +30,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
@@ -61,6 +62,18 @@ type object struct {
 	runtime.Object // *unstructured.Unstructured for custom resources
 	kind           *kind
 	at             Position
+}
+
+// about returns the kind and the name of an object, as events name it.
+func (o object) about() string {
+	m, err := meta.Accessor(o.Object)
+	if err != nil {
+		return o.kind.name
+	}
+	if o.kind.namespaced {
+		return o.kind.name + " " + m.GetNamespace() + "/" + m.GetName()
+	}
+	return o.kind.name + " " + m.GetName()
 }
 
 // Position says where an object was read.
@@ -366,6 +379,9 @@ func (s *Set) object(c chunk, at Position, listType metav1.TypeMeta) error {
 	for _, why := range unknown {
 		addNote(&s.ignored, gvk.Kind+": "+why.Error(), occurrences{at, nameIn(raw, k.namespaced), 1})
 	}
+	for _, why := range scheduling.MisspeltOn(gvk.Kind, m.GetAnnotations(), m.GetLabels()) { // not reported by events
+		addNote(&s.ignored, gvk.Kind+": "+why, occurrences{at, nameIn(raw, k.namespaced), 1})
+	}
 	if k.workload && k.custom == nil && gvk.Kind != "Job" && metav1.GetControllerOf(m) == nil { // Muster does not read these
 		u := &unstructured.Unstructured{}
 		_ = json.Unmarshal(raw, &u.Object) // decode has read it
@@ -382,6 +398,9 @@ func (s *Set) object(c chunk, at Position, listType metav1.TypeMeta) error {
 		m.SetNamespace(metav1.NamespaceDefault)
 	}
 	if pod, ok := o.(*v1.Pod); ok {
+		if err := checkPod(pod); err != nil {
+			return &InputError{at, err}
+		}
 		trimPod(pod)
 		if s.specs != nil {
 			s.specs.share(pod)
@@ -399,9 +418,7 @@ func (s *Set) object(c chunk, at Position, listType metav1.TypeMeta) error {
 
 // annotationErrors returns what an API server rejects in annotations: malformed keys, and more than 256 KiB in total.
 func annotationErrors(annotations map[string]string) field.ErrorList {
-	errs := validation.ValidateAnnotations(annotations, field.NewPath("metadata", "annotations"))
-	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
-	return errs
+	return sortErrors(validation.ValidateAnnotations(annotations, field.NewPath("metadata", "annotations")))
 }
 
 // decode returns the object in raw, of a known kind. unknown has an error for each unknown field; err says why raw is invalid.

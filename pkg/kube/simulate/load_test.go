@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -294,6 +295,105 @@ func TestLoadErrors(t *testing.T) {
 		require.Contains(t, err.Error(), want, "%s", text)
 		require.True(t, strings.HasPrefix(err.Error(), want), "%s: got %s", text, err)
 	}
+}
+
+// TestInvalidPods: values of a pod that an API server rejects are errors, also in a template. Missing fields are none, and a pod with a UID
+// was accepted.
+func TestInvalidPods(t *testing.T) {
+	const ok = "containers: [{name: c, image: i}]"
+	job := func(template string) string {
+		return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {template: {spec: {restartPolicy: Never, " + template + "}}}\n"
+	}
+	pod := func(metadata, spec string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: w-0" + metadata + "}\nspec: {" + spec + "}\n"
+	}
+	resources := func(text string) string { return "containers: [{name: c, resources: {" + text + "}}]" }
+	const one, negative = `Pod "default/w-0" is invalid: `, `.resources.requests[cpu]: Invalid value: "-1": must be greater than or equal to 0`
+	for text, want := range map[string]string{
+		pod("", resources(`requests: {cpu: "-1"}`)): one + "spec.containers[0]" + negative,
+		pod("", resources("requests: {cpu: 2}, limits: {cpu: 1}")): one + `spec.containers[0].resources.requests: Invalid value: "2": ` +
+			"must be less than or equal to cpu limit of 1",
+		pod("", "containers: [{image: i}]"):                    one + "spec.containers[0].name: Required value",
+		pod("", "containers: [{name: c}, {name: c}]"):          one + `spec.containers[1].name: Duplicate value: "c"`,
+		pod(", labels: {a: -b-}", ok):                          one + `metadata.labels: Invalid value: "-b-": a valid label must be`,
+		pod("", ok+", restartPolicy: Sometimes"):               one + `spec.restartPolicy: Unsupported value: "Sometimes": supported values: `,
+		pod("", ok+", tolerations: [{key: a, effect: Never}]"): one + `spec.tolerations[0].effect: Unsupported value: "Never": supported`,
+		job(resources(`requests: {cpu: "-1"}`)):                `Pod "default/j-nttg6" is invalid: spec.containers[0]` + negative,
+		pod("", "containers: []"):                              "",
+		pod("", resources("requests: {nvidia.com/gpu: 1}")):    "",
+		pod(", uid: u", resources(`requests: {cpu: "-1"}`)):    "",
+		pod("", "nodeName: Node_1"):                            "",
+	} {
+		err := (&Set{}).Add("in.yaml", []byte(text))
+		if want == "" {
+			require.NoError(t, err, text)
+			continue
+		}
+		require.ErrorContains(t, err, "in.yaml: document 1, line 1: "+want, text)
+	}
+}
+
+// TestRepeatedObjects: a note names each object that the input has more than once, and which one counts: the one that is created last.
+func TestRepeatedObjects(t *testing.T) {
+	s := &Set{}
+	const node, bound = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\n", "spec: {nodeName: n1}\n---\n"
+	pod := func(metadata string) string { return "apiVersion: v1\nkind: Pod\nmetadata: {" + metadata + "}\n" }
+	require.NoError(t, s.Add("a.yaml", []byte(node+pod("name: p")+"---\n"+pod("name: q, creationTimestamp: '2026-01-02T00:00:00Z'")+bound+
+		pod("name: r")+"---\n"+pod("name: r, namespace: other")+"---\n"+pod("name: s")+"---\n"+
+		pod("name: r, deletionTimestamp: '2026-01-02T00:00:00Z'"))))
+	require.NoError(t, s.Add("b.yaml", []byte(node+node+pod("name: p")+"---\n"+pod("name: q, creationTimestamp: '2026-01-01T00:00:00Z'")+bound+
+		pod("name: s")+bound)))
+	require.Equal(t, []string{
+		"b.yaml: document 2, line 5: Node n1 is also at a.yaml: document 1, line 1, and 1 more; only this one counts",
+		"b.yaml: document 3, line 9: Pod default/p is also at a.yaml: document 2, line 5; only this one counts",
+		"a.yaml: document 3, line 9: Pod default/q is also at b.yaml: document 4, line 13; only this one counts",
+		"a.yaml: document 6, line 22: Pod default/s is also at b.yaml: document 5, line 18; only this one counts, with spec.nodeName of the " +
+			"other",
+	}, s.Notes())
+	many := &Set{}
+	for range 2 {
+		for i := range 14 {
+			require.NoError(t, many.Add("c.yaml", fmt.Appendf(nil, "{apiVersion: v1, kind: Node, metadata: {name: n%d}}", i)))
+		}
+	}
+	require.Len(t, many.Notes(), 11)
+	require.Equal(t, "objects that the input has more than once, beside these: 4", many.Notes()[10])
+	w, err := Open(t.Context(), Options{}, s)
+	require.NoError(t, err)
+	defer w.Close()
+	require.Equal(t, "a.yaml: document 6, line 22", w.cluster.positions["Pod default/s"].String())
+	require.Equal(t, "n1", w.Pods()[slices.IndexFunc(w.Pods(), func(p *v1.Pod) bool { return p.Name == "s" })].Spec.NodeName)
+	require.Equal(t, "a.yaml: document 3, line 9", w.cluster.positions["Pod default/q"].String())
+}
+
+// TestPodsOnUnknownNodes: a note names the first unfinished pod of each node that has not been read. It says what that means.
+func TestPodsOnUnknownNodes(t *testing.T) {
+	const pods = "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {nodeName: n1}}\n---\n" +
+		"{apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {nodeName: n1}}\n---\n" +
+		"{apiVersion: v1, kind: Pod, metadata: {name: c}, spec: {nodeName: n2}, status: {phase: Succeeded}}\n"
+	note := []string{"in.yaml: document 1, line 1: Pod default/a, and 1 more: spec.nodeName is n1, and no Node of this name " +
+		"has been read: the requests count on no node"}
+	s := load(t, pods)
+	require.Equal(t, note, s.Notes())
+	require.Empty(t, s.Notes(load(t, "{apiVersion: v1, kind: Node, metadata: {name: n1}}")), "read before")
+	s.MarkUnlisted("nodes")
+	require.NotContains(t, s.Notes(), note[0])
+}
+
+// TestMisspeltKeysOfNodesAndQuotas: a note says which key an ElasticQuota or a Node seems to mean. Events report no such key.
+func TestMisspeltKeysOfNodesAndQuotas(t *testing.T) {
+	const quota = "quota.scheduling.koordinator.sh/"
+	s := load(t, "{apiVersion: v1, kind: Node, metadata: {name: n1, labels: {a/b: c}, annotations: {muster.sh/maintenence: now}}}\n---\n"+
+		"{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: q, labels: {"+quota+"is_parent: 'true', "+
+		quota+"is-root: 'true', "+quota+"tree-id: a, "+quota+"allow-force-update: b}, annotations: {"+quota+"shared-weigth: '{}', "+
+		quota+"guaranteed: '{}', "+quota+"child-request: '{}'}}}")
+	require.Equal(t, []string{
+		"in.yaml: document 2, line 3: ignored in ElasticQuota default/q: label " + quota + "is_parent: unknown; did you mean label " + quota +
+			"is-parent?",
+		"in.yaml: document 2, line 3: ignored in ElasticQuota default/q: " + quota + "shared-weigth: unknown; did you mean " + quota +
+			"shared-weight?",
+		"in.yaml: document 1, line 1: ignored in Node n1: muster.sh/maintenence: unknown; did you mean muster.sh/maintenance?",
+	}, s.Notes())
 }
 
 // TestLoadDump: what kubectl prints of a PodGroup is taken, whatever its status says.

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,8 +19,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Notes returns notes on what the set lacks: skipped objects, ignored fields, kinds that could not be listed, and missing pods.
-func (s *Set) Notes() (notes []string) {
+// Notes returns notes on what the set lacks: skipped objects, ignored fields, kinds that could not be listed, and missing pods. It returns
+// notes on repeated objects and on pods of unknown nodes, too. A node of the sets in before is known.
+func (s *Set) Notes(before ...*Set) (notes []string) {
 	for _, what := range slices.Sorted(maps.Keys(s.skipped)) {
 		n := s.skipped[what]
 		notes = append(notes, fmt.Sprintf("%s: skipped %s %s%s: not read by a scheduler%s", n.at, what, n.name, n.moreText(), meantKind(what)))
@@ -31,7 +34,78 @@ func (s *Set) Notes() (notes []string) {
 	for _, resource := range s.unlisted {
 		notes = append(notes, UnlistedNote(resource))
 	}
-	return append(append(notes, s.podNotes...), s.unlistedPodNotes()...)
+	return slices.Concat(notes, s.podNotes, s.unlistedPodNotes(), s.repeatNotes(), s.unknownNodeNotes(before))
+}
+
+// repeatNotes returns a note for each object that the set has more than once.
+func (s *Set) repeatNotes() (notes []string) {
+	all, repeated := map[identity][]object{}, []identity{}
+	for _, o := range s.objects {
+		id, m, err := identify(o)
+		if err != nil || m.GetDeletionTimestamp() != nil { // it deletes the other
+			continue
+		}
+		if all[id] = append(all[id], o); len(all[id]) == 2 {
+			repeated = append(repeated, id)
+		}
+	}
+	for i, id := range repeated {
+		if i == mostRepeats {
+			return append(notes, fmt.Sprintf("objects that the input has more than once, beside these: %d", len(repeated)-i))
+		}
+		slices.SortStableFunc(all[id], compareCreation)
+		last := len(all[id]) - 1
+		counts, first := all[id][last], occurrences{at: all[id][0].at, times: last}
+		text := fmt.Sprintf("%s: %s is also at %s%s; only this one counts", counts.at, counts.about(), first.at, first.moreText())
+		pod, ok := all[id][0].Object.(*v1.Pod)
+		if ok && pod.Spec.NodeName != "" && pod.Spec.NodeName != counts.Object.(*v1.Pod).Spec.NodeName {
+			text += ", with spec.nodeName of the other" // see keepImmutable
+		}
+		notes = append(notes, text)
+	}
+	return notes
+}
+
+const mostRepeats = 10
+
+// compareCreation compares two objects of one name in the order in which cluster.apply stores them.
+func compareCreation(a, b object) int {
+	rank := func(o object) (n int) {
+		if creationTime(o).IsZero() {
+			n = 1
+			if pod, ok := o.Object.(*v1.Pod); ok && pod.Spec.NodeName == "" {
+				n = 2
+			}
+		}
+		return n
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), creationTime(a).Compare(creationTime(b)))
+}
+
+// unknownNodeNotes returns a note for each node that pods name and that is neither in the set nor in the sets before.
+func (s *Set) unknownNodeNotes(before []*Set) (notes []string) {
+	known, named := map[string]bool{}, map[string]occurrences{}
+	for _, set := range append(before, s) {
+		if set.Unlisted(nodes.Resource) {
+			return nil
+		}
+		set.ForEach(func(o runtime.Object) {
+			if node, ok := o.(*v1.Node); ok {
+				known[node.Name] = true
+			}
+		})
+	}
+	for _, o := range s.objects {
+		if pod, ok := o.Object.(*v1.Pod); ok && pod.Spec.NodeName != "" && !known[pod.Spec.NodeName] && !convert.Finished(pod) {
+			addNote(&named, pod.Spec.NodeName, occurrences{o.at, o.about(), 1})
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(named)) {
+		n := named[node]
+		notes = append(notes, fmt.Sprintf("%s: %s%s: spec.nodeName is %s, and no Node of this name has been read: the requests count on no node",
+			n.at, n.name, n.moreText(), node))
+	}
+	return notes
 }
 
 // meantKind returns the end of a note about a skipped object: the kinds that it seems to mean; "" for none. what is its apiVersion and

@@ -133,6 +133,23 @@ func inTemplate(spec any, key string) bool {
 	return false
 }
 
+// otherAnnotations and otherLabels are the keys of pods that users misspell and that scheduling.Unknown does not check.
+var (
+	otherAnnotations = slices.DeleteFunc(slices.Concat(gangKeys, podAnnotations, exclusiveKeys, []string{volcanoTask}), func(key string) bool {
+		return strings.HasPrefix(key, scheduling.GangDomain) || key == scheduling.AnnotationRepair
+	})
+	otherLabels = []string{
+		scheduling.LabelMinAvailable, scheduling.LabelDisablePreemptible, scheduling.LabelQuotaPreemptible, labelKueuePodGroup,
+		workloads.LabelPodGang, workloads.LabelPodClique, volcanoTask,
+	}
+)
+
+// UnknownKeys returns messages on unknown keys of a pod: the ones of scheduling.Unknown, and misspelt keys of other projects.
+func UnknownKeys(pod *v1.Pod) []string {
+	return slices.Concat(scheduling.Unknown(pod.Annotations, pod.Labels), scheduling.Misspelt("", pod.Annotations, otherAnnotations),
+		scheduling.Misspelt("label ", pod.Labels, otherLabels))
+}
+
 // WrongForms returns a message for each key of a pod that is a label instead of an annotation, or an annotation instead of a label.
 func WrongForms(pod *v1.Pod) (messages []string) {
 	check := func(keys []string, form string, has map[string]string, right string, lacks map[string]string) {

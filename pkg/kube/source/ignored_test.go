@@ -50,6 +50,25 @@ func TestUnheard(t *testing.T) {
 	}
 }
 
+// TestMisspeltKeysOfOtherProjects: the message names the key that a pod seems to mean. Other valid keys of these projects get no message.
+func TestMisspeltKeysOfOtherProjects(t *testing.T) {
+	pod := &v1.Pod{}
+	pod.Annotations = words{
+		"volcano.sh/network-topology-mod", "x", "kueue.x-k8s.io/podset-required-topolgy", "x", "kueue.x-k8s.io/podset-group-name", "x",
+		"volcano.sh/network-topology-highest-tier-name", "x", "kueue.x-k8s.io/podset-unconstrained-topology", "x", "volcano.sh/task-index", "1",
+	}.asMap()
+	pod.Labels = words{
+		"grove.io/podclique", "x", "grove.io/podcliqueset", "x", "grove.io/pod-gang", "x", "kueue.x-k8s.io/queue-name", "x",
+		"kueue.x-k8s.io/pod-group-nam", "x", "volcano.sh/job-name", "x",
+	}.asMap()
+	require.Equal(t, []string{
+		"kueue.x-k8s.io/podset-required-topolgy: unknown; did you mean kueue.x-k8s.io/podset-required-topology?",
+		"volcano.sh/network-topology-mod: unknown; did you mean volcano.sh/network-topology-mode?",
+		"label grove.io/pod-gang: unknown; did you mean label grove.io/podgang?",
+		"label kueue.x-k8s.io/pod-group-nam: unknown; did you mean label kueue.x-k8s.io/pod-group-name?",
+	}, source.UnknownKeys(pod))
+}
+
 // TestNameless: a pod that says something of a gang and names none.
 func TestNameless(t *testing.T) {
 	least, spec := words{scheduling.AnnotationMinAvailable, "2"}, words{scheduling.AnnotationTopologySpec, must}
