@@ -225,7 +225,8 @@ func (a *Attempt) rolesWithoutNode() (out []Role) {
 				short[Role{Name: name, Fits: 1}]++
 			}
 		}
-		for _, role := range slices.SortedFunc(maps.Keys(short), func(x, y Role) int { return cmp.Compare(x.Name, y.Name) }) {
+		byName := func(x, y Role) int { return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Fits, y.Fits)) }
+		for _, role := range slices.SortedFunc(maps.Keys(short), byName) {
 			if role.Need = min(need, short[role]); role.Need > 0 {
 				need -= role.Need
 				role.Fits *= fits[role.Name]

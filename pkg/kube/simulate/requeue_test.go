@@ -226,6 +226,7 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{947833, "", "a finished gang of a group begins again with too few members, and the group's reservation was kept"},
 		{948542, "", "a gang at Permit and a pod are victims of one preemptor, in one quota (the judge's)"},
 		{450509325, "", "members that never preempt respect the reservation for a lost member of lower priority (the judge's)"},
+		{1424146886, "", "a gang of a group is deleted while another one's bindings are retried: the rest is bound in part (the judge's)"},
 		{901251, "", "capacity is held for a starving gang, and a gang in its way shows the refusal from before the hold (the judge's)"},
 	} {
 		with := *simWith

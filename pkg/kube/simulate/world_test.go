@@ -244,9 +244,13 @@ func (w *world) write(e event) (bool, error) {
 		w.stirGang(e.name)
 		w.unwritten[e.name] = true
 		group := w.groupOf(e.name)
+		halfway := w.halfway[groupKey(group)]
 		delete(w.gangs, e.name)
 		for _, other := range group { // the rest is another group now
 			w.stirGang(other)
+			if halfway && other != e.name {
+				w.halfway[groupKey(w.groupOf(other))] = true
+			}
 		}
 		return w.removeObject(g.resource(), key{"default", e.name}, nil)
 	case gangMin:
