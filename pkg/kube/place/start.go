@@ -16,6 +16,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -75,6 +76,7 @@ func (a *Attempt) EarliestStart(ctx context.Context, ends Ends, taken []Taken) (
 			all, pods = append(all, ending{node: i, pod: info.GetPod()}), append(pods, info.GetPod())
 		}
 	}
+	taken = slices.Concat(taken, a.endingBeside(ends, taken))
 	known := all[:0]
 	for i, end := range ends(pods) {
 		if end.Known {
@@ -143,6 +145,24 @@ func (a *Attempt) EarliestStart(ctx context.Context, ends Ends, taken []Taken) (
 		}
 	}
 	return Start{Places: found.Places, Domain: tree.Path(domain), At: at}, true
+}
+
+// endingBeside returns the pods beside the snapshot that have a node and whose ends are known, without those in taken. Members for which
+// capacity is held are left out: their run time has not begun.
+func (a *Attempt) endingBeside(ends Ends, taken []Taken) (out []Taken) {
+	for _, i := range slices.Sorted(maps.Keys(a.beside)) {
+		for _, info := range a.beside[i] {
+			pod := info.GetPod()
+			isPod := func(t Taken) bool { return t.Pod.UID == pod.UID }
+			if !source.GangOf(pod).IsZero() && !a.planner.cache.HasPlace(pod) {
+				continue
+			}
+			if end := ends([]*v1.Pod{pod})[0]; end.Known && !slices.ContainsFunc(taken, isPod) {
+				out = append(out, Taken{pod, a.Net.Tree.NodeName(i), end.Time})
+			}
+		}
+	}
+	return out
 }
 
 // BesideHeld returns the attempt as it is beside the pods in taken, of which no one ends. The attempt must have counted.

@@ -175,7 +175,7 @@ func TestControllersNotes(t *testing.T) {
 		},
 		jobOf(1, ", uid: u", "") + pod: nil,
 	} {
-		require.Equal(t, want, load(t, text).Notes(), text)
+		require.Equal(t, want, load(t, text).Notes(load(t, oneNode)), text)
 	}
 }
 

@@ -87,6 +87,17 @@ func TestPromises(t *testing.T) {
 	}
 }
 
+// TestSeedsThatBrokePromises plays the histories that once broke a promise.
+func TestSeedsThatBrokePromises(t *testing.T) {
+	quietLogs(t)
+	for seed, why := range map[uint64]string{
+		785848236: "a pod of higher priority has a node and is not bound yet: its end was unknown",
+		979969530: "a job of higher priority takes the nodes of a gang whose promise has fallen due (the judge's)",
+	} {
+		t.Run(why, func(t *testing.T) { playPromises(t, seed, map[string]int{}) })
+	}
+}
+
 func playPromises(t *testing.T, number uint64, counts map[string]int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -292,6 +303,10 @@ func (p *promises) judge() {
 			j.moved = true
 			allowed := slices.ContainsFunc([]string{"cannot be used", "is cordoned", "of higher priority", "is reserved for gang"},
 				func(s string) bool { return strings.Contains(now.Cause, s) })
+			// A gang whose nodes a job of higher priority took after the promise had fallen due has none, and no cause, until its next attempt.
+			allowed = allowed || now.Cause == "" && slices.ContainsFunc(p.jobs, func(o *job) bool {
+				return o.high && since[o.name].After(p.Now().Add(-2*look))
+			})
 			if p.lost < 0 && !slices.ContainsFunc(p.jobs, func(j *job) bool { return j.high }) || !allowed {
 				p.t.Errorf("%s was promised %s, and now %s: %q", j.name, p.since(old.At), p.since(now.At), now.Cause)
 			}
