@@ -131,7 +131,7 @@ var arrows = map[string][]string{
 	"pkg/kube/spare":   {"pkg/apis/config", "pkg/kube/convert", "pkg/topology"},
 	"pkg/kube/place": {
 		"pkg/apis/config", "pkg/apis/scheduling", "pkg/choice", "pkg/gang", "pkg/kube/attract", "pkg/kube/cache", "pkg/kube/cause", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/group",
-		"pkg/kube/maintenance", "pkg/kube/memo", "pkg/kube/spare", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology",
+		"pkg/kube/maintenance", "pkg/kube/memo", "pkg/kube/source", "pkg/kube/spare", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology",
 	},
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source", "pkg/quota", "pkg/topology"},
 	"pkg/kube/departure": {

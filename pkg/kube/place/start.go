@@ -147,7 +147,7 @@ func (a *Attempt) EarliestStart(ctx context.Context, ends Ends, taken []Taken) (
 	return Start{Places: found.Places, Domain: tree.Path(domain), At: at}, true
 }
 
-// endingBeside returns the pods beside the snapshot that have a node and whose ends are known, without those in taken. Members for which
+// endingBeside returns the pods beside the snapshot that have a node and whose ends are known, without the pods in taken. Members for which
 // capacity is held are left out: their run time has not begun.
 func (a *Attempt) endingBeside(ends Ends, taken []Taken) (out []Taken) {
 	for _, i := range slices.Sorted(maps.Keys(a.beside)) {
