@@ -397,7 +397,11 @@ func (w *world) admitsBeside(starters []*v1.Pod, group []string, alone *v1.Pod, 
 	if !admitted() {
 		return false
 	}
-	w.fewest(b)
+	w.fewest(b, nil)
+	if !admitted() {
+		return false
+	}
+	w.fewest(b, func(x, y *v1.Pod) int { return cmp.Compare(needs(x).gpu, needs(y).gpu) })
 	return admitted()
 }
 
@@ -420,10 +424,14 @@ func (w *world) holdStarving(b *quota.Book) {
 }
 
 // fewest reduces the requests of gangs with optional waiting members to the minimum. Scheduler and judge may
-// differ there: the scheduler learns this when it has tried such a gang.
-func (w *world) fewest(b *quota.Book) {
+// differ there: the scheduler learns this when it has tried such a gang. A quota's max may allow only some members, such as the first by
+// order (world 1424146771).
+func (w *world) fewest(b *quota.Book, order func(x, y *v1.Pod) int) {
 	for _, name := range sortedKeys(w.gangs) {
 		pending, bound := w.membersOf(name)
+		if order != nil {
+			slices.SortStableFunc(pending, order)
+		}
 		var all []quota.Want
 		for _, p := range pending[:min(len(pending), max(0, w.gangs[name].min-len(bound)))] {
 			all = append(all, quota.Want{Quota: w.quotaOf(p), Asks: convert.Requests(p), Count: 1})
@@ -511,7 +519,7 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 	}
 	err := w.judgeRightBy(b, group, alone, victim, lowest)
 	for _, otherwise := range []func(){
-		func() { w.fewest(b) },                   // the members beyond minMember may exceed a max (world 865139)
+		func() { w.fewest(b, nil) },              // the members beyond minMember may exceed a max (world 865139)
 		func() { w.reserve(b, w.requeued()...) }, // they are victims of this preemptor, too (world 948542)
 		func() {},
 	} {

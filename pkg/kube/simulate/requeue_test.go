@@ -227,6 +227,7 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{948542, "", "a gang at Permit and a pod are victims of one preemptor, in one quota (the judge's)"},
 		{450509325, "", "members that never preempt respect the reservation for a lost member of lower priority (the judge's)"},
 		{1424146886, "", "a gang of a group is deleted while another one's bindings are retried: the rest is bound in part (the judge's)"},
+		{1424146771, "", "a quota admits some of a gang's members, whose requests lower the fair share of another quota (the judge's)"},
 		{901251, "", "capacity is held for a starving gang, and a gang in its way shows the refusal from before the hold (the judge's)"},
 	} {
 		with := *simWith
