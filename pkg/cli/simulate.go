@@ -228,7 +228,7 @@ func (f *simulateFlags) sets(
 			later = append(later, simulate.Pause(d))
 			continue
 		}
-		set, err := readSet(cmd, []string{file}, append(later, first)...)
+		set, err := readSet(cmd, []string{file}, slices.Concat(later, []*simulate.Set{first})...)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -130,6 +130,9 @@ func meantOf(key string, keys []string) (meant string) {
 		if key == other {
 			return ""
 		}
+		if 8*max(len(key)-len(other), len(other)-len(key)) > max(len(key), len(other)) {
+			continue // the Distance is at least the difference of the lengths; most keys of most pods end here
+		}
 		d := strictjson.Distance(key, other)
 		if 8*d <= max(len(key), len(other)) && (meant == "" || d < best) && !knownKeys[key] {
 			meant, best = other, d

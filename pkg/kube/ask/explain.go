@@ -176,7 +176,7 @@ func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool)
 		}
 	}
 	v.showRepair(ref, &e.State, &e.WaitsFor)
-	e.Warnings = v.warnings(ref, slices.Concat(members, running))
+	e.Warnings = warningsAbout(v.Warnings(), ref, slices.Concat(members, running))
 	for i := range e.Domains {
 		d := &e.Domains[i]
 		if b := now.Find(d.Path); b != nil && b.Layer != "" && b.Free != d.Slots && !e.Heterogeneous {
@@ -220,8 +220,8 @@ func (v *View) showRepair(ref gang.Ref, state *State, waitsFor *string) {
 	}
 }
 
-// warnings returns the warnings of events about the gang's PodGroup, members and their controllers, each message once.
-func (v *View) warnings(ref gang.Ref, members []*v1.Pod) (all []string) {
+// warningsAbout returns the texts of the warnings about the gang's PodGroup, members and their controllers, each message once.
+func warningsAbout(warnings []simulate.Event, ref gang.Ref, members []*v1.Pod) (all []string) {
 	about := map[string]bool{"PodGroup " + ref.Namespace + "/" + ref.Name: true}
 	for _, pod := range members {
 		about["Pod "+convert.PodKey(pod)] = true
@@ -230,7 +230,7 @@ func (v *View) warnings(ref gang.Ref, members []*v1.Pod) (all []string) {
 		}
 	}
 	said := map[string]bool{}
-	for _, w := range v.Warnings() {
+	for _, w := range warnings {
 		if about[w.Object] && !said[w.Message] {
 			said[w.Message] = true
 			all = append(all, w.Object+": "+w.Message)

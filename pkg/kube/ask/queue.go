@@ -51,12 +51,12 @@ func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []Waiter{}
+	all, warnings := []Waiter{}, v.Warnings() // sorted, so that they are read once
 	for _, ref := range slices.Concat(v.queue, v.unqueued) {
 		if namespace != "" && ref.Namespace != namespace {
 			continue
 		}
-		w, err := v.waiter(ctx, ref, pending[ref], starts)
+		w, err := v.waiter(ctx, ref, pending[ref], starts, warnings)
 		if err != nil {
 			return nil, err
 		}
@@ -65,8 +65,10 @@ func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 	return all, nil
 }
 
-// waiter returns the entry of Queue for a gang. pending are the members that waited at the start.
-func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod, starts map[gang.Ref]*Start) (*Waiter, error) {
+// waiter returns the entry of Queue for a gang. pending are the members that waited at the start, and warnings are all warnings.
+func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod, starts map[gang.Ref]*Start, warnings []simulate.Event) (
+	*Waiter, error,
+) {
 	atStart := v.initial[ref]
 	if len(pending) == 0 && atStart.EventMember != nil {
 		pending = []*v1.Pod{atStart.EventMember}
@@ -76,7 +78,7 @@ func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod, star
 		return nil, err
 	}
 	w := &Waiter{Gang: e.Gang, Since: e.Since, Members: e.Members, State: e.State, Reason: e.WaitsFor, next: e.Next}
-	w.Warnings = v.warnings(ref, pending)
+	w.Warnings = warningsAbout(warnings, ref, pending)
 	if len(pending) > 0 {
 		w.Priority = v.cache().Priority(pending[0])
 	}

@@ -85,7 +85,7 @@ func compareCreation(a, b object) int {
 // unknownNodeNotes returns a note for each node that pods name and that is neither in the set nor in the sets before.
 func (s *Set) unknownNodeNotes(before []*Set) (notes []string) {
 	known, named := map[string]bool{}, map[string]occurrences{}
-	for _, set := range append(before, s) {
+	for _, set := range slices.Concat(before, []*Set{s}) {
 		if set.Unlisted(nodes.Resource) {
 			return nil
 		}
