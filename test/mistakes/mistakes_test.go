@@ -142,7 +142,7 @@ var mistakes = []mistake{
 		},
 	},
 	{
-		file: "gang-name-typo-without-podgroup", gang: "g", unlisted: true,
+		file: "gang-name-typo-without-podgroup", gang: "g",
 		simulate: []string{"gang.scheduling.koordinator.sh/nam: unknown; did you mean name?"},
 		explain: []string{
 			"there is no gang default/g; pod default/g-0 (and 1 more) has the unknown annotation gang.scheduling.koordinator.sh/nam: g",

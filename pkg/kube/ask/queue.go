@@ -2,13 +2,18 @@ package ask
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Waiter is a gang with waiting members.
@@ -38,12 +43,13 @@ type Reservation struct {
 }
 
 // Queue runs the scheduler and lists the waiting gangs in scheduling order. After them come the gangs that are not tried, and then the
-// gangs without a member that this scheduler could try. namespace "" lists all namespaces.
+// gangs without a member that this scheduler could try, and gangs that pods name in a misspelt key only. namespace "" lists all namespaces.
 func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 	pending := map[gang.Ref][]*v1.Pod{}
 	for _, ref := range v.queue {
 		pending[ref] = v.cache().Pending(ref)
 	}
+	misspelt := v.misspeltGangs(namespace)
 	if err := v.Settle(ctx, nil); err != nil {
 		return nil, err
 	}
@@ -62,7 +68,29 @@ func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 		}
 		all = append(all, *w)
 	}
-	return all, nil
+	return append(all, misspelt...), nil
+}
+
+// misspeltGangs returns entries for the gangs that do not exist, and that pods without a node name in a misspelt key.
+func (v *View) misspeltGangs(namespace string) (all []Waiter) {
+	pods := map[gang.Ref][]*v1.Pod{}
+	for _, pod := range v.Pods() {
+		_, name, _ := convert.MisspeltGangKey(pod)
+		if name != "" && pod.Spec.NodeName == "" && source.GangOf(pod).IsZero() && (namespace == "" || namespace == pod.Namespace) {
+			ref := gang.Ref{Namespace: pod.Namespace, Name: name}
+			pods[ref] = append(pods[ref], pod)
+		}
+	}
+	for _, ref := range v.cache().Gangs() {
+		delete(pods, gang.Ref{Namespace: ref.Namespace, Name: ref.Name}) // its own entry names these pods
+	}
+	for _, ref := range slices.SortedFunc(maps.Keys(pods), func(a, b gang.Ref) int { return a.Compare(b, topology.CompareNames) }) {
+		reason := fmt.Sprintf("There is no gang %s%s", ref, convert.Misnamed(ref.Name, true, pods[ref], nil))
+		all = append(all, Waiter{
+			Gang: ref.String(), Since: pods[ref][0].CreationTimestamp.Time, Members: Members{Exist: len(pods[ref])}, State: Waiting, Reason: reason,
+		})
+	}
+	return all
 }
 
 // waiter returns the entry of Queue for a gang. pending are the members that waited at the start, and warnings are all warnings.
