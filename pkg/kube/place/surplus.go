@@ -185,7 +185,7 @@ func (a *Attempt) onlyGangs(ctx context.Context, set choice.Set) (*Attempt, erro
 	}
 	b, restricted := *a, *a.Group
 	restricted.Group = *only
-	b.Group = &restricted
+	b.Group = a.InMultiples(&restricted) // the quotas count the members that start, which may be more than minMember
 	if len(a.kinds) == 1 || len(only.Pending) == 0 {
 		return &b, nil
 	}
