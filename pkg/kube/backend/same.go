@@ -44,7 +44,7 @@ func containsAll(want, have any, field string) bool {
 	case []any:
 		have, ok := have.([]any)
 		if field == "ownerReferences" {
-			return ok && owns(want, have)
+			return ok && hasOwnerReferences(want, have)
 		}
 		if len(want) != len(have) || !ok && len(want) > 0 {
 			return false
@@ -59,8 +59,8 @@ func containsAll(want, have any, field string) bool {
 	return reflect.DeepEqual(want, have)
 }
 
-// owns says whether each owner reference in want is also in have.
-func owns(want, have []any) bool {
+// hasOwnerReferences says whether each owner reference in want is also in have. There it may have more fields.
+func hasOwnerReferences(want, have []any) bool {
 	for _, w := range want {
 		found := false
 		for _, h := range have {
