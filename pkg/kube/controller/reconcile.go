@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -227,12 +228,7 @@ func (r *Reconciler) gated(ctx context.Context, info *podgang.PodGangInfo, gate 
 }
 
 func hasGate(pod *corev1.Pod, gate string) bool {
-	for _, g := range pod.Spec.SchedulingGates {
-		if g.Name == gate {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == gate })
 }
 
 // removeGate removes a gate from the pod of this UID and version. A recreated pod of its name keeps its gate.

@@ -53,12 +53,10 @@ func (a *Attempt) usesReserved(found Outcome) bool {
 	if len(a.besideSurplus) == 0 || len(found.Places) <= len(a.Group.Needed()) {
 		return false
 	}
-	for _, p := range found.Places {
-		if i, ok := a.Net.Tree.NodeIndex(p.Node); ok && len(a.besideSurplus[i]) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(found.Places, func(p gang.Assignment) bool {
+		i, ok := a.Net.Tree.NodeIndex(p.Node)
+		return ok && len(a.besideSurplus[i]) > 0
+	})
 }
 
 // ReservationAttempts returns attempts for only the needed members, to be tried in this order, if reserved nodes of lower priority exist.
