@@ -12,6 +12,8 @@
 // The package knows numbers, but no members, nodes or callers.
 package choice
 
+import "slices"
+
 // Level is a level above a gang: at least Least of its children start, or none.
 type Level struct {
 	Name  string
@@ -46,15 +48,7 @@ type Set []bool
 
 // Any returns whether some gang may be omitted; false for a nil Choice.
 func (c *Choice) Any() bool {
-	if c == nil {
-		return false
-	}
-	for _, g := range c.Gangs {
-		if g.Open {
-			return true
-		}
-	}
-	return false
+	return c != nil && slices.ContainsFunc(c.Gangs, func(g Gang) bool { return g.Open })
 }
 
 // Holds returns whether the gangs of a set may run without the other gangs. Each level must have enough children in the set, or none; the

@@ -85,10 +85,11 @@ func runChecked(want expect, args ...string) step {
 	}
 }
 
-// checkAndRun returns a step that checks the output of command from, and shows command shown, whose output is shorter.
-func checkAndRun(want expect, from []string, shown ...string) step {
+// checkAndRun returns a step that runs command checked, without showing it, until its output is as want expects or time is up. Then the
+// step runs and shows command shown, whose output is shorter, and reports the checks. A failed check is not an error.
+func checkAndRun(want expect, checked []string, shown ...string) step {
 	return func(ctx context.Context, d *demo) error {
-		_, results, err := d.await(ctx, want, from...)
+		_, results, err := d.await(ctx, want, checked...)
 		if err != nil {
 			return err
 		}

@@ -145,12 +145,9 @@ func slotsIn(free, unit v1.ResourceList) int {
 	return int(slots)
 }
 
-// freeSlots counts the free slots of every domain, by ID.
-func freeSlots(c *picture.Cluster) []offer.Slots { return offer.Sum(c.Tree, c.Count(picture.Free)) }
-
 // drawOffers returns the drawn cluster, with the number of free slots at the end of each domain's line.
 func drawOffers(c *picture.Cluster) string {
-	sums := freeSlots(c)
+	sums := offer.Sum(c.Tree, c.Count(picture.Free)) // free slots by domain
 	lines := []string{"  cluster"}
 	counts := []string{strconv.Itoa(int(sums[topology.Root])) + " free"}
 	next := domainsOf(c.Tree)

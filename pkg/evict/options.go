@@ -234,10 +234,11 @@ func someSets(victims []Victim, free, most offer.Slots, slots func([]int) offer.
 	return sets
 }
 
-// smallSets returns all sets of one of n victims, then all of two, and so on, as long as the total stays within maxSets.
+// smallSets returns sets of n victims, as ascending indexes: all sets of one victim, then all sets of two, and so on. It ends before the
+// first size with which the number of sets would exceed maxSets. The empty set counts, but is not returned.
 func smallSets(n int) (sets [][]int) {
 	larger := [][]int{nil}
-	for len(sets)+len(larger) <= maxSets {
+	for len(larger) > 0 && len(sets)+len(larger) <= maxSets {
 		sets = append(sets, larger...)
 		smaller := larger
 		larger = nil

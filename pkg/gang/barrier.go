@@ -86,12 +86,7 @@ func (b *Book) mayOpen(key Ref) bool {
 
 // hasMultiples returns whether a topology constraint of the group counts members per domain.
 func (b *Book) hasMultiples(key Ref) bool {
-	for _, ref := range b.groupOf(key) {
-		if g := b.gangs[ref]; g != nil && g.spec != nil && g.spec.Multiples {
-			return true
-		}
-	}
-	return false
+	return b.anyGang(key, func(g *gang) bool { return g.spec.Multiples })
 }
 
 // unplan removes a pod from its group's plan. wasPlanned says whether the plan contained it.
@@ -174,12 +169,7 @@ func (b *Book) release(ev Released, now time.Time) (out []Effect) {
 // mayStayOpen returns whether the barrier stays open for a member that arrives a second time. Policy OnlyWaiting does not count running
 // members, so it cannot be checked again once a member is bound.
 func (b *Book) mayStayOpen(key Ref) bool {
-	for _, ref := range b.groupOf(key) {
-		if g := b.gangs[ref]; g != nil && g.spec != nil && g.spec.Policy == OnlyWaiting && g.counts.bound > 0 {
-			return true
-		}
-	}
-	return false
+	return b.anyGang(key, func(g *gang) bool { return g.spec.Policy == OnlyWaiting && g.counts.bound > 0 })
 }
 
 // keepsAssignment counts a failed binding and returns whether the member keeps its assignment. Failures other than API requests, such as

@@ -61,10 +61,5 @@ func (b *Book) Resumed(ref Ref) bool {
 
 // partiallyBound returns whether a gang of the group has running members although it was never complete.
 func (b *Book) partiallyBound(key Ref) bool {
-	for _, ref := range b.groupOf(key) {
-		if g := b.gangs[ref]; g != nil && g.spec != nil && !g.satisfied && g.counts.bound > 0 {
-			return true
-		}
-	}
-	return false
+	return b.anyGang(key, func(g *gang) bool { return !g.satisfied && g.counts.bound > 0 })
 }

@@ -1,5 +1,7 @@
 package gang
 
+import "slices"
+
 // In a non-strict gang, one member may lose its assignment while the others keep theirs. Once the others have all
 // arrived, a new plan fills the vacancy and counts the others as bound.
 
@@ -15,12 +17,15 @@ func (b *Book) hasVacancy(key Ref) bool {
 
 // nonStrict returns whether some gang of the group is non-strict.
 func (b *Book) nonStrict(key Ref) bool {
-	for _, ref := range b.groupOf(key) {
-		if b.gangs[ref].nonStrict() {
-			return true
-		}
-	}
-	return false
+	return b.anyGang(key, (*gang).nonStrict)
+}
+
+// anyGang returns whether has is true for a declared gang of the group.
+func (b *Book) anyGang(key Ref, has func(*gang) bool) bool {
+	return slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool {
+		g := b.gangs[ref]
+		return g != nil && g.spec != nil && has(g)
+	})
 }
 
 // triedMember returns the member with which a plan is tried: the representative, or with a vacancy the first member without an assignment.

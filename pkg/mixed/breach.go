@@ -110,8 +110,9 @@ func broken(g plan.Gather, t *topology.Tree, bound, places []offer.Slots) *Breac
 	return nil
 }
 
-// enoughGangs returns whether the mandatory gangs and the gangs with new members may run without the other gangs (ok). n is their number,
-// gangs the number of all gangs. For a job without Choice ok is true.
+// enoughGangs returns in ok whether the gangs that take part may run without the other gangs. The mandatory gangs take part, and the gangs
+// with a member in places. n is the number of gangs that take part. gangs is the number of all gangs. Without Choice, ok is true, and both
+// numbers are 0.
 func (j Job) enoughGangs(places [][]offer.Slots) (n, gangs offer.Slots, ok bool) {
 	if !j.Choice.Any() {
 		return 0, 0, true

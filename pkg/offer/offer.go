@@ -37,7 +37,8 @@ func (m Multiples) Steps(layers int) []Slots {
 	return steps
 }
 
-// Roll returns the offer of every domain by ID: the sum of node, its nodes' slots by index, rounded down to each layer's step.
+// Roll returns the offer of every domain by ID: the sum of the offers of its children, rounded down to the step of its layer. node has the
+// slots of the nodes by node index; steps has the step of each layer (Multiples.Steps).
 func Roll(t *topology.Tree, node []Slots, steps []Slots) []Slots {
 	sum := make([]Slots, t.Len())
 	for i, n := range node {

@@ -148,8 +148,9 @@ func keepFirst(domains []topology.ID, compare func(a, b topology.ID) int) []topo
 	return out
 }
 
-// compareFills is ByFill: it compares two distributions of equally many members over d. a and b are member counts by domain ID. The
-// distribution that Fill would choose is first.
+// compareFills is ByFill: it compares two distributions of equally many members over d. a and b are member counts by domain ID. It returns
+// a negative number if Fill would choose a. Fill takes the largest child first. For the last members it takes the smallest child that takes
+// them all.
 func (g *Ground) compareFills(d topology.ID, a, b []offer.Slots) int {
 	if g.tree.IsNode(d) {
 		return 0
@@ -157,16 +158,16 @@ func (g *Ground) compareFills(d topology.ID, a, b []offer.Slots) int {
 	kids := g.LargestFirst(d)
 	remaining := a[d]
 	for i, k := range kids {
-		lastOfA, oneOfA := domainWithAll(kids[i:], a, remaining)
-		lastOfB, oneOfB := domainWithAll(kids[i:], b, remaining)
-		if oneOfA && oneOfB {
-			if o := cmp.Or(cmp.Compare(g.size[lastOfA], g.size[lastOfB]), cmp.Compare(lastOfA, lastOfB)); o != 0 {
+		childA, allInChildA := domainWithAll(kids[i:], a, remaining)
+		childB, allInChildB := domainWithAll(kids[i:], b, remaining)
+		if allInChildA && allInChildB {
+			if o := cmp.Or(cmp.Compare(g.size[childA], g.size[childB]), cmp.Compare(childA, childB)); o != 0 {
 				return o
 			}
 			break
 		}
-		if oneOfA != oneOfB {
-			if oneOfA {
+		if allInChildA != allInChildB {
+			if allInChildA {
 				return -1
 			}
 			return 1

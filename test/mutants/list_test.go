@@ -965,7 +965,7 @@ var all = []mutant{
 	},
 	{
 		"a preemptor needs no members beyond minMember", "pkg/kube/place", "(*Attempt).InMultiples",
-		`entry.Need, start = entry.Need+more, start+more`,
+		`entry.Need, count = entry.Need+more, count+more`,
 		`_ = more`, "TestInMultiples",
 	},
 	{

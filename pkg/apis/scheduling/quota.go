@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -11,7 +12,8 @@ import (
 func ParseQuotaAmounts(key string) func(value string) (map[string]resource.Quantity, error) {
 	return func(value string) (map[string]resource.Quantity, error) {
 		var all map[string]resource.Quantity
-		if err := json.Unmarshal([]byte(value), &all); err != nil || all == nil || slices.ContainsFunc(values(all), negative) {
+		err := json.Unmarshal([]byte(value), &all)
+		if err != nil || all == nil || slices.ContainsFunc(slices.Collect(maps.Values(all)), negative) {
 			return nil, illegal(key, value, `amounts ≥ 0 by resource as JSON, such as {"cpu":"8"}`)
 		}
 		return all, nil
@@ -25,13 +27,6 @@ func ParseQuotaNamespaces(value string) ([]string, error) {
 		return nil, illegal(AnnotationQuotaNamespaces, value, `a list of namespaces as JSON, such as ["team-a"]`)
 	}
 	return all, nil
-}
-
-func values(m map[string]resource.Quantity) (all []resource.Quantity) {
-	for _, v := range m {
-		all = append(all, v)
-	}
-	return all
 }
 
 func negative(n resource.Quantity) bool { return n.Sign() < 0 }

@@ -24,7 +24,8 @@ type transitions struct {
 	phases map[string]bool
 }
 
-// readTransitions returns the transition times in the conditions of all pods and custom resources of set.
+// readTransitions returns the transition times of the condition PodScheduled of pods, and of all conditions of custom resources. It also
+// returns which custom resources have a phase.
 func readTransitions(set *simulate.Set) transitions {
 	t := transitions{pods: map[string]time.Time{}, gangs: map[string]time.Time{}, phases: map[string]bool{}}
 	set.ForEach(func(o runtime.Object) {

@@ -16,7 +16,7 @@ type muster struct{ podGroups }
 // Gate returns the name of the scheduling gate of pods whose gang is not written yet.
 func (m *muster) Gate() string { return "muster.sh/podgang" }
 
-// Objects returns the PodGroups; none for Volcano's PodGroup, which the scheduler reads itself.
+// Objects returns the PodGroups of a gang. For a gang from Volcano's PodGroup it returns none: Muster's scheduler reads that object itself.
 func (m *muster) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
 	if info.Kind == podgang.VolcanoPodGroup {
 		return nil, nil, nil

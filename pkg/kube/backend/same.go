@@ -3,6 +3,7 @@ package backend
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +45,7 @@ func containsAll(want, have any, field string) bool {
 	case []any:
 		have, ok := have.([]any)
 		if field == "ownerReferences" {
-			return ok && owns(want, have)
+			return ok && hasOwnerReferences(want, have)
 		}
 		if len(want) != len(have) || !ok && len(want) > 0 {
 			return false
@@ -59,14 +60,10 @@ func containsAll(want, have any, field string) bool {
 	return reflect.DeepEqual(want, have)
 }
 
-// owns says whether each owner reference in want is also in have.
-func owns(want, have []any) bool {
+// hasOwnerReferences says whether each owner reference in want is also in have. There it may have more fields.
+func hasOwnerReferences(want, have []any) bool {
 	for _, w := range want {
-		found := false
-		for _, h := range have {
-			found = found || containsAll(w, h, "")
-		}
-		if !found {
+		if !slices.ContainsFunc(have, func(h any) bool { return containsAll(w, h, "") }) {
 			return false
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -209,6 +210,7 @@ func (r *Reconciler) ungateOne(ctx context.Context, info *podgang.PodGangInfo) (
 
 // gated returns the pods of a gang that have a gate.
 func (r *Reconciler) gated(ctx context.Context, info *podgang.PodGangInfo, gate string) (out []corev1.Pod, err error) {
+	isGate := func(g corev1.PodSchedulingGate) bool { return g.Name == gate }
 	for _, group := range info.PodGroups {
 		if len(group.Selector) == 0 {
 			continue
@@ -218,21 +220,12 @@ func (r *Reconciler) gated(ctx context.Context, info *podgang.PodGangInfo, gate 
 			return nil, err
 		}
 		for i := range pods.Items {
-			if pod := &pods.Items[i]; hasGate(pod, gate) && pod.DeletionTimestamp == nil {
+			if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Spec.SchedulingGates, isGate) {
 				out = append(out, *pod)
 			}
 		}
 	}
 	return out, nil
-}
-
-func hasGate(pod *corev1.Pod, gate string) bool {
-	for _, g := range pod.Spec.SchedulingGates {
-		if g.Name == gate {
-			return true
-		}
-	}
-	return false
 }
 
 // removeGate removes a gate from the pod of this UID and version. A recreated pod of its name keeps its gate.

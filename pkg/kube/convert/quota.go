@@ -98,8 +98,10 @@ func (q *Quota) limits(u *unstructured.Unstructured) {
 		value, ok, err := unstructured.NestedFieldNoCopy(u.Object, "spec", f.name)
 		amounts, isMap := value.(map[string]any)
 		switch {
-		case !ok || value == nil && err == nil:
-		case err != nil || !isMap:
+		case err != nil:
+			q.setInvalid("spec: %v is invalid; write min and max", u.Object["spec"])
+		case !ok || value == nil:
+		case !isMap:
 			q.setInvalid("spec.%s: %v is invalid; write amounts by resource, such as cpu: 8", f.name, value)
 		default:
 			*f.target = q.amounts("spec."+f.name, amounts)

@@ -1,5 +1,6 @@
 // Package departure evicts pods that package preempt has chosen, and remembers them until they are gone. It makes the reservations and
-// writes the messages of victims. Invariant: once a bundle of pods has lost a pod, the whole bundle is evicted.
+// writes the messages of victims. Invariant: once a victim bundle (pods that are evicted together or not at all) has lost a pod, the whole
+// bundle is evicted.
 //
 //	evictor.go      an Evictor evicts for one profile, with one request for a pod at a time
 //	departure.go    the victims of one eviction: bundles in steps, repeated requests

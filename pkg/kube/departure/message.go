@@ -166,7 +166,8 @@ type preemptor struct {
 	cache *cache.Cache
 }
 
-// asPreemptor returns by as a preemptor. If by is not one, it is of DefaultPreemption and has one pod.
+// asPreemptor returns the preemptor behind the interface value by. If by has another type, DefaultPreemption evicts for a single pod: this
+// pod is then the only member, and the representative.
 func (p *Evictor) asPreemptor(by preemption.ExecutorPreemptor) preemptor {
 	known, ok := by.(preemptor)
 	if ok {

@@ -254,10 +254,8 @@ func (r *reservation) writeNominations(ctx context.Context) error {
 
 // firstError returns the first error that is not nil; nil if there is none.
 func firstError(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return errs[i]
 	}
 	return nil
 }

@@ -130,12 +130,7 @@ func (p *Evictor) preemptorOf(pods []*v1.Pod, nominated map[string]*v1.Pod) *v1.
 
 // short returns whether one of the gangs has fewer members than minMember, or lists a gang of its group that does not exist any more.
 func (p *Evictor) short(gangs []gang.Ref) bool {
-	for _, ref := range gangs {
-		if p.Cache.BelowMinimum(ref) || p.Cache.Misses(ref) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(gangs, func(ref gang.Ref) bool { return p.Cache.BelowMinimum(ref) || p.Cache.Misses(ref) })
 }
 
 // allMarked returns whether all running members of the gangs are marked.

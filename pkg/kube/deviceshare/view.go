@@ -67,8 +67,8 @@ func (r *Room) addPod(v *view, pod *v1.Pod, node string) {
 	v.pods[pod.UID] = true
 }
 
-// neverFits returns why a node cannot fit a request, whatever pods it has; nil if it may. It returns nil if another plugin counts the
-// devices, because the node has no Device object.
+// neverFits returns why no eviction makes a node fit a request; nil if the node may fit it. A node without a Device object may fit a
+// request for only a vendor's GPUs: there plugin NodeResourcesFit counts these.
 func (r *Room) neverFits(w *podDevices, v *view, node fwk.NodeInfo) *device.Refusal {
 	switch {
 	case v.invalid:
@@ -81,6 +81,7 @@ func (r *Room) neverFits(w *podDevices, v *view, node fwk.NodeInfo) *device.Refu
 		return nil
 	}
 	for _, name := range w.names {
+		// The node has the resource only by its DeviceClass: the DRA plugin would give out devices that are in use here.
 		if node.GetAllocatable().GetScalarResources()[name] == 0 && r.byClass(name) {
 			return device.OfferedTwiceRefusal(w.request, string(name))
 		}

@@ -219,10 +219,11 @@ func (r *Manager) anyChoice(group *cache.Group, needed []gang.Member) [][]gang.M
 	return [][]gang.Member{members}
 }
 
-// minimalChoices returns at most most choices of as many members as are needed, for which the quotas may have capacity after evictions.
-// The choice needed is first if it is one of them; the others are by size of request. all says that the list is complete. r.mu is locked.
-func (r *Manager) minimalChoices(c *choiceSet, needed []gang.Member, most int) (choices [][]gang.Member, all bool) {
-	found, all := r.currentBook().MinimalChoices(c.Candidates, most)
+// minimalChoices returns at most limit choices of as many members as the group needs. The quotas may have capacity for each choice after
+// evictions. A choice that equals needed is first; the others follow by size of request. all says that no choice is left out. r.mu is
+// locked.
+func (r *Manager) minimalChoices(c *choiceSet, needed []gang.Member, limit int) (choices [][]gang.Member, all bool) {
+	found, all := r.currentBook().MinimalChoices(c.Candidates, limit)
 	for _, chosen := range found {
 		if members := c.membersOf(chosen); slices.Equal(members, needed) {
 			choices = slices.Insert(choices, 0, members)
@@ -233,9 +234,9 @@ func (r *Manager) minimalChoices(c *choiceSet, needed []gang.Member, most int) (
 	return choices, all
 }
 
-// MinimalChoices returns at most most choices of as many members as a group needs, for which the quotas may have capacity after evictions.
+// MinimalChoices returns at most limit choices of as many members as a group needs, for which the quotas may have capacity after evictions.
 // The choice with the lowest ranks is first. all says that the list is complete as long as TreeVersion does not change.
-func (r *Manager) MinimalChoices(group *cache.Group, most int) (choices [][]gang.Member, all bool) {
+func (r *Manager) MinimalChoices(group *cache.Group, limit int) (choices [][]gang.Member, all bool) {
 	if !r.Active() || len(group.Pending) == 0 {
 		return nil, true
 	}
@@ -247,7 +248,7 @@ func (r *Manager) MinimalChoices(group *cache.Group, most int) (choices [][]gang
 	case len(needed) == 0:
 		return nil, c == nil
 	case c != nil:
-		return r.minimalChoices(c, needed, min(most, mostChoices))
+		return r.minimalChoices(c, needed, min(limit, mostChoices))
 	}
 	return [][]gang.Member{needed}, true
 }

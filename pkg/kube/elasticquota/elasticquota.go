@@ -10,7 +10,7 @@
 //
 //	plugin.go   PreFilter, Reserve, Unreserve for pods without a gang
 //	admit.go    whether a gang is admitted, with how many members, and the message if not
-//	choices.go  with which members, where members differ and not all are needed
+//	choices.go  the choices of members, where members differ and not all are needed
 //	claim.go    which pods may be evicted for a gang
 //	reclaim.go  the book without pods that terminate already
 //	starve.go   capacity holds for starving gangs

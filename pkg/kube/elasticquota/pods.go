@@ -93,7 +93,7 @@ func (r *Manager) takeNotes() (notes []cache.Note) {
 	return notes
 }
 
-// Resume reports and writes what could not be reported and written while Events.Open returned false.
+// Resume reports and writes what the Manager held back while Events.Open returned false.
 func (r *Manager) Resume() {
 	if !r.Active() {
 		r.mu.Lock()
@@ -104,7 +104,7 @@ func (r *Manager) Resume() {
 	}
 	r.lock()
 	r.scheduleWrite()
-	r.report()
+	r.report() // unlocks r.mu
 }
 
 func (r *Manager) reportNotes(notes []cache.Note) {

@@ -7,8 +7,8 @@
 //	joint.go            claims that members share; settled.go: claims that a controller will deallocate
 //	futureclaims.go     claims that do not exist yet; shortage.go: how many devices are missing
 //
-// Each is a fit.Ledger, made from the objects that the scheduler's own plugins read. The package makes no decisions: it returns what is
-// free after some pods have taken devices or volumes and other pods were evicted.
+// Volumes and claims are each a fit.Ledger, made from the objects that the scheduler's own plugins read. The package makes no decisions: it
+// returns what is free after some pods have taken devices or volumes and other pods were evicted.
 package ledger
 
 import (

@@ -3,6 +3,7 @@ package place
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,12 +32,7 @@ func (h Holder) Description() string {
 
 // Holders returns which gangs and pods have reserved nodes. places has the pods with a reservation by node index.
 func Holders(c *cache.Cache, places map[int][]*v1.Pod) (holders []Holder) {
-	nodes := make([]int, 0, len(places))
-	for i := range places {
-		nodes = append(nodes, i)
-	}
-	slices.Sort(nodes)
-	for _, i := range nodes {
+	for _, i := range slices.Sorted(maps.Keys(places)) {
 		for _, p := range places[i] {
 			group := c.GroupKey(p)
 			holder := Holder{Name: group.String(), Alone: group.IsZero(), Priority: c.Priority(p)}

@@ -53,12 +53,10 @@ func (a *Attempt) usesReserved(found Outcome) bool {
 	if len(a.besideSurplus) == 0 || len(found.Places) <= len(a.Group.Needed()) {
 		return false
 	}
-	for _, p := range found.Places {
-		if i, ok := a.Net.Tree.NodeIndex(p.Node); ok && len(a.besideSurplus[i]) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(found.Places, func(p gang.Assignment) bool {
+		i, ok := a.Net.Tree.NodeIndex(p.Node)
+		return ok && len(a.besideSurplus[i]) > 0
+	})
 }
 
 // ReservationAttempts returns attempts for only the needed members, to be tried in this order, if reserved nodes of lower priority exist.
@@ -110,8 +108,8 @@ func (a *Attempt) kindRank(m gang.Member, kind int) int {
 	return 0
 }
 
-// InMultiples returns a set of the attempt's gangs with each gang's Need raised so that podCountMultiples are complete, as far as members
-// are pending. Fewer members never start, even if they satisfy minMember. A group that may start without some gangs is returned unchanged.
+// InMultiples returns a copy of set with a higher Need of its gangs: the podCountMultiples are complete, or no more members are pending.
+// Fewer members never start, even if they satisfy minMember. If a group may start without some gangs, InMultiples returns set itself.
 func (a *Attempt) InMultiples(set *group.Group) *group.Group {
 	if set.Choice.Any() {
 		return set
@@ -119,22 +117,22 @@ func (a *Attempt) InMultiples(set *group.Group) *group.Group {
 	raised := *set
 	raised.Gangs = slices.Clone(set.Gangs)
 	pending, bound := countByGang(set.Pending), countByGang(set.Bound)
-	all, gathered := convert.Gather(set.Gather, set.Constraints, a.Net.Tree, set.Gangs)
-	every := mixed.Set{Gather: all}
+	joint, sets := convert.Gather(set.Gather, set.Constraints, a.Net.Tree, set.Gangs)
+	every := mixed.Set{Gather: joint}
 	for i := range set.Gangs {
 		every.Gangs = append(every.Gangs, i)
 	}
-	for _, together := range append(gathered, every) {
-		start := 0 // members, including running ones
+	for _, together := range append(sets, every) {
+		count := 0 // needed and running members
 		for _, i := range together.Gangs {
-			start += raised.Gangs[i].Need + bound[raised.Gangs[i].Ref]
+			count += raised.Gangs[i].Need + bound[raised.Gangs[i].Ref]
 		}
-		up, ok := offer.Up(offer.Slots(start), together.Multiple.Steps(a.Net.Tree.Depth() + 1)[0])
+		up, ok := offer.Up(offer.Slots(count), together.Multiple.Steps(a.Net.Tree.Depth() + 1)[0])
 		for _, i := range together.Gangs {
 			entry := &raised.Gangs[i]
 			if ok && entry.Need > 0 {
-				more := min(int(up)-start, pending[entry.Ref]-entry.Need)
-				entry.Need, start = entry.Need+more, start+more
+				more := min(int(up)-count, pending[entry.Ref]-entry.Need)
+				entry.Need, count = entry.Need+more, count+more
 			}
 		}
 	}

@@ -127,7 +127,8 @@ func (p *Plugin) reserveRecreated(ctx context.Context, r *cache.Recreated, nodes
 	p.Cache.ReserveSuccessors(r.Group, places)
 }
 
-// withSuccessors returns the nodes with the stand-ins that get their predecessor's node, in place of predecessors that have terminated.
+// withSuccessors returns a copy of nodes with the stand-ins of r. A stand-in is for the successor of a pod, and is added to the node of
+// that pod. It is not added as long as that pod is on the node.
 func withSuccessors(nodes []fwk.NodeInfo, r *cache.Recreated) []fwk.NodeInfo {
 	nodes = slices.Clone(nodes)
 	for i, n := range nodes {

@@ -1,5 +1,5 @@
 // Package plugin is the Coscheduling plugin: it translates the scheduler's calls into calls of other packages, and their results into
-// statuses. It has one file for each extension point:
+// statuses. Its files:
 //
 //	queue.go          QueueSort: members stay together
 //	events.go         which events retry which group
@@ -16,6 +16,11 @@
 //	devices.go        connects the plugin DeviceShare with the gangs
 //	quotas.go         connects the plugin ElasticQuota with the gangs
 //	start.go          New, Start: connects the parts of a plugin
+//	configure.go      changes the arguments of a running profile
+//	future.go         nodes for members that do not exist yet
+//	nominations.go    nominated pods that do not count for a planned member
+//	promise.go        capacity holds and promised starts of starving gangs
+//	repair.go         moves of incomplete gangs to other domains
 //	maintenance.go    nodes in or before a maintenance window
 //	trial.go          plans outside of scheduling cycles
 //	extensions.go     plugins that a user adds

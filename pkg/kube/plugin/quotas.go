@@ -84,7 +84,8 @@ func (c *quotaCluster) Open() bool { return c.Cache.Open() }
 
 func (c *quotaCluster) Note(n cache.Note) { c.teller.Note(n) }
 
-// Hear implements elasticquota.Events: it retries the gangs and pods that the event may help, or drops reservations.
+// Hear implements elasticquota.Events. From Begins on, the cache reports node assignments. MayNotKeep drops the reservations of the event's
+// members. Each other event retries the gangs and pods that may start, or may evict, because of it.
 func (c *quotaCluster) Hear(e elasticquota.Event) {
 	switch e.Kind {
 	case elasticquota.Begins:

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -61,10 +62,7 @@ func memberMessage(r cache.Report) string {
 
 // hasWaitingCondition says whether the pod's status reports that members are missing. Older releases wrote another reason.
 func hasWaitingCondition(pod *v1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.PodScheduled && (c.Reason == reasons.WaitingForGang || c.Reason == v1.PodReasonSchedulingGated) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodScheduled && (c.Reason == reasons.WaitingForGang || c.Reason == v1.PodReasonSchedulingGated)
+	})
 }

@@ -114,7 +114,7 @@ func causeSentence(s place.Shortage) string {
 		}
 	case s.Never == nil && r.Dependent && !r.LowerBounds: // the numbers of members forbid a plan: none was placed
 	case inCluster && (s.Never == nil || !empty) && constrained:
-		fmt.Fprintf(&out, "; with the constraints below, the cluster takes %s%s", slots(s, r), when)
+		fmt.Fprintf(&out, "; with the constraints that follow, the cluster takes %s%s", slots(s, r), when)
 	case inCluster && (s.Never == nil || !empty):
 		fmt.Fprintf(&out, "; the cluster has capacity for %s%s", slots(s, r), when)
 	case empty && len(r.Multiple) > 0: // fewer members may fit
@@ -124,7 +124,7 @@ func causeSentence(s place.Shortage) string {
 	case empty:
 		fmt.Fprintf(&out, "; no %s domain has capacity for a single member now", r.Layer)
 	case s.Never != nil && constrained:
-		fmt.Fprintf(&out, "; with the constraints below, the largest, %s, takes %s%s", clipPath(r.Domains[0].Path), slots(s, r), when)
+		fmt.Fprintf(&out, "; with the constraints that follow, the largest, %s, takes %s%s", clipPath(r.Domains[0].Path), slots(s, r), when)
 	case s.Never != nil:
 		fmt.Fprintf(&out, "; the largest, %s, has capacity for %s%s", clipPath(r.Domains[0].Path), slots(s, r), when)
 	default:
@@ -133,7 +133,7 @@ func causeSentence(s place.Shortage) string {
 	}
 	sentences := append([]string{out.String() + counted}, causes(s, r, when)...)
 	if s.Never == nil && counted == "" && len(sentences) == 1 && takesFewer(r) {
-		sentences = append(sentences, "With these members, no node there has capacity for one more", addNodes)
+		sentences = append(sentences, "With these members placed, no node there has free capacity for one more", addNodes)
 	}
 	if s.Surplus && r.Optional == nil {
 		sentences = append(sentences, beyondMinMember)
@@ -242,7 +242,7 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 	}
 	for _, d := range r.Deeper {
 		if len(r.TooLarge) == 0 {
-			add("%s must be in one %s domain", d.Description(), d.Layer)
+			add("%s must be in one %s domain", orSubGroups.Replace(d.Description()), d.Layer)
 		}
 	}
 	for _, t := range r.TooLarge[:min(len(r.TooLarge), maxDomains)] {
@@ -268,7 +268,7 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 			all[len(all)-1] += ": " + FirstNames(s.Ties)
 		}
 		if s.Never == nil {
-			add("If free capacity does not help, relax these rules, or add nodes to one domain that the rules name")
+			add("If free capacity does not help, relax these rules, or add nodes to one domain of their topologyKey")
 		}
 	}
 	if r.Incomplete {
@@ -276,6 +276,9 @@ func causes(s place.Shortage, r *plan.Refusal, when string) (all []string) {
 	}
 	return all
 }
+
+// orSubGroups completes the word gang in DeeperSets.Description: a sub-group of a PodGroup counts as a gang there.
+var orSubGroups = strings.NewReplacer("gangs", "gangs or sub-groups", "gang", "gang or sub-group")
 
 // LowestDecides returns the sentence on the member whose priority, the lowest of its gang, decides about victims, without a period.
 func LowestDecides(member *v1.Pod, priority int32) string {

@@ -46,7 +46,7 @@ func TestSentence(t *testing.T) {
 		},
 		{
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 members that would fit now. " +
-				"With these members, no node there has capacity for one more. Add nodes, or use fewer or smaller members.",
+				"With these members placed, no node there has free capacity for one more. Add nodes, or use fewer or smaller members.",
 			place.Shortage{Plan: block},
 		},
 		{
@@ -55,13 +55,13 @@ func TestSentence(t *testing.T) {
 			place.Shortage{Plan: cluster, Surplus: true, Lacks: map[string]int{"Insufficient cpu": 1}},
 		},
 		{ // the number counts only plans that meet the constraint
-			"Needs 5 in the cluster; with the constraints below, the cluster takes 4 members, even when empty. " +
+			"Needs 5 in the cluster; with the constraints that follow, the cluster takes 4 members, even when empty. " +
 				"Gangs c, d together need 4 in one rack domain, and b has capacity for 3 members, even when empty. " +
 				"Do one of these: write a layer above rack, or none, for these gangs; add nodes to one rack domain; use fewer members.",
 			place.Shortage{Plan: cluster, Never: pair},
 		},
 		{ // relaxing the constraint does not help
-			"Needs 5 in the cluster; with the constraints below, the cluster takes 4 members, even when empty. " +
+			"Needs 5 in the cluster; with the constraints that follow, the cluster takes 4 members, even when empty. " +
 				"Gangs c, d together need 4 in one rack domain, and b has capacity for 3 members, even when empty. " +
 				"Add nodes, or use fewer or smaller members.",
 			place.Shortage{Plan: cluster, Never: pair, TooFewNodes: true},
@@ -284,9 +284,9 @@ func TestSentence(t *testing.T) {
 			}},
 		},
 		{
-			"Needs 4 in the cluster; with the constraints below, the cluster takes at least 3 members now. " +
+			"Needs 4 in the cluster; with the constraints that follow, the cluster takes at least 3 members now. " +
 				"Gang g needs 3 in one BlockLayer domain, and b has capacity for 2 members now. " +
-				"At least 2 of 3 gangs must start, each whole. The members' affinity or spread rules among themselves also limit the placement: podAffinity of default/a (topologyKey z). If free capacity does not help, relax these rules, or add nodes to one domain that the rules name.",
+				"At least 2 of 3 gangs must start, each whole. The members' affinity or spread rules among themselves also limit the placement: podAffinity of default/a (topologyKey z). If free capacity does not help, relax these rules, or add nodes to one domain of their topologyKey.",
 			place.Shortage{Plan: &plan.Refusal{
 				Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Deeper: []plan.DeeperSets{
 					{Layer: "BlockLayer", Gangs: 1, Sets: 2, Every: true},
@@ -298,7 +298,7 @@ func TestSentence(t *testing.T) {
 		},
 		{ // no member was put anywhere
 			"Needs 15 in the cluster, in multiples of 3 for each BlockLayer domain. " +
-				"The members' affinity or spread rules among themselves also limit the placement: podAffinity of default/a (topologyKey z). If free capacity does not help, relax these rules, or add nodes to one domain that the rules name.",
+				"The members' affinity or spread rules among themselves also limit the placement: podAffinity of default/a (topologyKey z). If free capacity does not help, relax these rules, or add nodes to one domain of their topologyKey.",
 			place.Shortage{Plan: &plan.Refusal{
 				Want: 15, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 15}}, Multiple: []plan.Multiple{
 					{Layer: "BlockLayer", Count: 3},

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 
@@ -138,11 +139,7 @@ func checkName(j *batchv1.Job) []string {
 // mergeMaps returns a map with the entries of m and additions. For a key in both, m's value wins.
 func mergeMaps(m, additions map[string]string) map[string]string {
 	out := map[string]string{}
-	for k, v := range additions {
-		out[k] = v
-	}
-	for k, v := range m {
-		out[k] = v
-	}
+	maps.Copy(out, additions)
+	maps.Copy(out, m)
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -51,12 +52,7 @@ func Object(path string, data []byte, fields ...Field) error {
 			errs = append(errs, Illegal(path+"."+f.Name, string(v), f.Legal))
 		}
 	}
-	var unknown []string
-	for name := range raw {
-		unknown = append(unknown, name)
-	}
-	slices.Sort(unknown)
-	for _, name := range unknown {
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		legal := strings.Join(names, ", ") + DidYouMean(name, names)
 		errs = append(errs, fmt.Errorf("%s.%s: unknown field; supported values: %s", path, name, legal))
 	}

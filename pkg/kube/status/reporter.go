@@ -120,7 +120,8 @@ func (t *Reporter) Pod(key string, waiting Waiting) {
 	})
 }
 
-// writePod writes waiting into the pod's status. The pod's present node assignment replaces waiting.Node.
+// writePod writes waiting into the status of a pod that is not bound. The pod's reserved node replaces waiting.Node. The nominated node of
+// a pod that is being bound does not change. Without a reserved node, the nominated node of a pod for which Pod called setVoid is cleared.
 func (t *Reporter) writePod(ctx context.Context, key string, waiting Waiting) error {
 	pod := t.cache.Pod(key)
 	if pod == nil || pod.Spec.NodeName != "" {
