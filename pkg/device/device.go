@@ -8,7 +8,7 @@
 //	                                  the members' devices      Solver.Choose   in rank order, all or nothing
 //	                                  how many members fit      Solver.Slots
 //
-// The annotations, rules and messages are those of Koordinator's DeviceShare, except where its rules reject members that fit;
+// The package has the annotations, rules and messages of Koordinator's DeviceShare, except where those rules reject members that fit;
 // docs/decisions/0023-devices.md lists the differences. The package knows no pods, no other resources of a node, and none of its callers.
 // Invariant: Node and Request never change.
 package device

@@ -43,7 +43,7 @@ type Reservation struct {
 }
 
 // Queue runs the scheduler and lists the waiting gangs in scheduling order. After them come the gangs that are not tried, and then the
-// gangs without a member that this scheduler could try, and gangs that pods name in a misspelt key only. namespace "" lists all namespaces.
+// gangs without a member that this scheduler could try. Last come gangs that pods name in a misspelt key only. namespace "" lists all.
 func (v *View) Queue(ctx context.Context, namespace string) ([]Waiter, error) {
 	pending := map[gang.Ref][]*v1.Pod{}
 	for _, ref := range v.queue {
