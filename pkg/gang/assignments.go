@@ -120,8 +120,7 @@ func (b *Book) HadPlace(pod, node string) bool {
 // PlacesOn returns the pods that are assigned to a node and not assumed there, by name. The slice is valid until the next event.
 func (b *Book) PlacesOn(node string) []string { return b.unassumed[node] }
 
-// ReservedPlaces yields the pod and node of each reservation that the scheduler does not count yet, sorted by group and pod. A pod that
-// fits elsewhere must not use such a node, whatever its priority.
+// ReservedPlaces yields the pod and node of each reservation that the scheduler does not count yet, sorted by group and pod.
 func (b *Book) ReservedPlaces() iter.Seq2[string, string] {
 	return func(yield func(pod, node string) bool) {
 		if len(b.unassumed) == 0 {

@@ -3,9 +3,9 @@
 // Quotas form trees. Each has a min, which is guaranteed, a max, which is a hard limit, and a weight, by which spare capacity is divided:
 //
 //	total 96        used  reserved  request  fair share
-//	└─ ml           64    0         96       64
-//	   ├─ train     64    0         64       48      min 32: G1 is guaranteed, G2 borrows
-//	   └─ serve      0    0         32       16      min 64
+//	└─ ml           64    0         96       96
+//	   ├─ train     64    0         64       64      min 32: G1 is guaranteed, G2 borrows
+//	   └─ serve      0    0         32       32      min 64
 //
 //	quota.go      what users declare
 //	tree.go       quotas, and the problems in them
