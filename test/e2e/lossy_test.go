@@ -68,6 +68,13 @@ func newLossy(kubeconfig string) (*lossy, error) {
 	return l, nil
 }
 
+// close ends the proxy. It stops listening before it closes the connections: a scheduler that still runs connects again
+// otherwise, and httptest.Server.Close waits for its watches, up to ten minutes.
+func (l *lossy) close() {
+	_ = l.server.Config.Close()
+	l.server.Close()
+}
+
 // kubeconfig writes one for the proxy.
 func (l *lossy) kubeconfig(file string) error {
 	config := clientcmdapi.NewConfig()
@@ -179,10 +186,7 @@ func (s *script) loseBindings(_ context.Context, args []string) error {
 	if s.lossy, err = newLossy(s.cluster.kubeconfig); err != nil {
 		return brokenError{err}
 	}
-	s.ts.Defer(func() {
-		s.lossy.server.CloseClientConnections() // the scheduler watches on
-		s.lossy.server.Close()
-	})
+	s.ts.Defer(s.lossy.close)
 	s.lossy.play(args[1], &losses{what: lostBindings, code: code, done: done, times: times})
 	return s.lossy.kubeconfig(s.ts.MkAbs(args[0]))
 }

@@ -135,7 +135,7 @@ func (p *preemptionRounds) begin(all []*round) {
 	p.must(err)
 	p.api, err = newLossy(p.shared.kubeconfig)
 	p.must(err)
-	p.t.Cleanup(p.api.server.Close)
+	p.t.Cleanup(p.api.close)
 	program := filepath.Join(p.t.TempDir(), "rounds")
 	kubeconfig := program + ".kubeconfig"
 	p.must(p.api.kubeconfig(kubeconfig))
