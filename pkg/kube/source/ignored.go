@@ -83,7 +83,11 @@ func withoutEffect(keys []string, place, remedy string) string {
 		}
 	}
 	if len(others) > 0 {
-		messages = append([]string{strings.Join(others, ", ") + " has no effect" + place + "; " + remedy}, messages...)
+		verb := " has"
+		if len(others) > 1 {
+			verb = " have"
+		}
+		messages = append([]string{strings.Join(others, ", ") + verb + " no effect" + place + "; " + remedy}, messages...)
 	}
 	return strings.Join(messages, "; ")
 }

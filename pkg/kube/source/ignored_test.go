@@ -84,7 +84,7 @@ func TestNameless(t *testing.T) {
 		"a rule":        {words{"app", "web"}, spec, scheduling.AnnotationTopologySpec + " has no effect"},
 		"both": {
 			nil, append(least, spec...),
-			scheduling.AnnotationTopologySpec + ", " + scheduling.AnnotationMinAvailable + " has no effect",
+			scheduling.AnnotationTopologySpec + ", " + scheduling.AnnotationMinAvailable + " have no effect",
 		},
 		"a rank without a gang": {nil, words{scheduling.AnnotationTopologyIndex, "1"}, ""},
 		"a rule of Kueue":       {nil, words{source.AnnotationKueueRequired, "x"}, source.AnnotationKueueRequired + " has no effect"},
@@ -174,16 +174,16 @@ func TestWordsOnAJob(t *testing.T) {
 		},
 		"a rule": {
 			"{kind: Job, metadata: {namespace: ns, name: a, annotations: {" + scheduling.AnnotationTopologySpec + ": '{}'}}}",
-			scheduling.AnnotationTopologySpec,
+			scheduling.AnnotationTopologySpec + " has",
 		},
 		"words of others": {
 			"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard, " +
 				source.AnnotationKueueRequired + ": x}}}",
-			"volcano.sh/network-topology-mode, " + source.AnnotationKueueRequired,
+			"volcano.sh/network-topology-mode, " + source.AnnotationKueueRequired + " have",
 		},
 	} {
 		if c.want != "" {
-			c.want += " has no effect in a Job's own metadata; write it in spec.template.metadata.annotations"
+			c.want += " no effect in a Job's own metadata; write it in spec.template.metadata.annotations"
 		}
 		require.Equal(t, c.want, owned(t, object(t, c.object)).Ineffective, name)
 	}
