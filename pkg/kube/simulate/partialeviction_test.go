@@ -25,8 +25,8 @@ func (w *world) noteHalves(by map[string][]*v1.Pod, alone [][2]string) {
 	}
 	for _, victim := range names {
 		group := w.groupOf(w.members[victim])
-		if w.members[victim] == "" || !w.short([]string{w.members[victim]}) {
-			continue // it was spared
+		if w.members[victim] == "" || !w.short([]string{w.members[victim]}) || w.chosenBefore(group) {
+			continue // it was spared, or the group has changed since it was chosen
 		}
 		for _, p := range w.stay(w.leavesWith(group, w.members[victim])) {
 			w.halves[p.UID] = true
