@@ -22,7 +22,7 @@ import (
 // Read sets into, a pointer to a struct, from the top-level field of u. For an invalid nested field, into keeps its value, and the other
 // fields are set. The error names the first invalid field, its value and the supported values.
 //
-// A struct tag min:"1" is the smallest valid value of an integer.
+// A struct tag min:"1" is the smallest valid value of an integer or a quantity.
 func Read(u *unstructured.Unstructured, field string, into any) error {
 	r := reader{}
 	r.read(u.Object[field], reflect.ValueOf(into).Elem(), field, "")
@@ -63,7 +63,7 @@ func (r *reader) read(value any, into reflect.Value, path, least string) (ok boo
 		return ok
 	}
 	if _, own := into.Addr().Interface().(json.Unmarshaler); own {
-		return r.readOwnForm(value, into, path)
+		return r.readOwnForm(value, into, path, least)
 	}
 	switch into.Kind() {
 	case reflect.Struct:
@@ -139,7 +139,7 @@ func (r *reader) readMap(value any, into reflect.Value, path, least string) bool
 // readList sets into to a list. An invalid element keeps its zero value.
 func (r *reader) readList(value any, into reflect.Value, path string) bool {
 	if into.Type().Elem().Kind() == reflect.Uint8 {
-		return r.readOwnForm(value, into, path)
+		return r.readOwnForm(value, into, path, "")
 	}
 	list, ok := value.([]any)
 	if !ok {
@@ -182,14 +182,18 @@ func (r *reader) readInteger(value any, into reflect.Value, path, least string) 
 	return true
 }
 
-// readOwnForm sets into by its UnmarshalJSON, for types such as quantities.
-func (r *reader) readOwnForm(value any, into reflect.Value, path string) bool {
+// readOwnForm sets into by its UnmarshalJSON, for types such as quantities. A quantity is at least least, which is "0" or "" (no limit).
+func (r *reader) readOwnForm(value any, into reflect.Value, path, least string) bool {
 	data, err := json.Marshal(value)
 	if err == nil {
 		err = json.Unmarshal(data, into.Addr().Interface())
 	}
-	if _, isQuantity := into.Addr().Interface().(*resource.Quantity); err != nil && isQuantity {
+	quantity, isQuantity := into.Addr().Interface().(*resource.Quantity)
+	switch {
+	case isQuantity && err != nil:
 		return r.invalid(path, value, "a quantity, such as 8, 500m or 64Gi")
+	case isQuantity && least != "" && quantity.Sign() < 0:
+		return r.invalid(path, value, "a quantity ≥ "+least)
 	}
 	if err != nil {
 		return r.invalid(path, value, fmt.Sprintf("a %s (%v)", into.Type().Name(), err))

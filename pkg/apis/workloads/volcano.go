@@ -25,7 +25,7 @@ func VolcanoGroupOf(annotations map[string]string) string {
 type VolcanoSpec struct {
 	MinMember         int32               `json:"minMember"`
 	MinTaskMember     map[string]int32    `json:"minTaskMember" min:"0"`
-	MinResources      corev1.ResourceList `json:"minResources"`
+	MinResources      corev1.ResourceList `json:"minResources" min:"0"`
 	Queue             string              `json:"queue"`
 	PriorityClassName string              `json:"priorityClassName"`
 	NetworkTopology   *NetworkTopology    `json:"networkTopology"`

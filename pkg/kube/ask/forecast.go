@@ -107,7 +107,19 @@ func (v *View) forecast(ctx context.Context, key gang.Ref, taken []place.Taken) 
 	if len(a.Group.Pending) == 0 {
 		return unknownStart(notNodes), nil, nil
 	}
-	start, ok := a.EarliestStart(ctx, v.ends, taken)
+	lower := v.Shared().Profile(a.Lowest().Spec.SchedulerName).Preemptor.LowerVictims(a)
+	start, ok := a.EarliestStart(ctx, func(pods []*v1.Pod) []cache.DeclaredEnd {
+		all := v.ends(pods)
+		for i, pod := range pods {
+			if lower(pod) { // it is evicted when the gang starts
+				all[i] = cache.DeclaredEnd{Time: v.Now(), Known: true}
+			}
+		}
+		return all
+	}, taken)
+	if !ok || !start.At.After(v.Now()) { // the search for victims found none for a start now
+		start, ok = a.EarliestStart(ctx, v.ends, taken)
+	}
 	if !ok {
 		if lost := simulate.StartOf(a.Group.Promise); lost != nil {
 			return lost, nil, nil

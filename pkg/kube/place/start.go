@@ -116,7 +116,7 @@ func (a *Attempt) EarliestStart(ctx context.Context, ends Ends, taken []Taken) (
 		return Start{}, false
 	}
 	at := all[n-1].at
-	for n < len(all) && !all[n].at.After(at) { // all that end at that time
+	for n < len(all) && !all[n].at.After(wholeSecond(at)) { // all that end at that time
 		n++
 	}
 	a = a.takenAt(ctx, taken, at)
@@ -146,6 +146,9 @@ func (a *Attempt) EarliestStart(ctx context.Context, ends Ends, taken []Taken) (
 	}
 	return Start{Places: found.Places, Domain: tree.Path(domain), At: at}, true
 }
+
+// wholeSecond returns the first whole second that is not before t: objects have times in whole seconds.
+func wholeSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
 // endingBeside returns the pods beside the snapshot that have a node and whose ends are known, without the pods in taken. Members for which
 // capacity is held are left out: their run time has not begun.

@@ -77,25 +77,39 @@ func (p *Plugin) promise(ctx context.Context, a *place.Attempt, now time.Time) (
 		return start, lost, false
 	}
 	yields, overdue := p.Preemptor.Yielding(a.Group.Key), p.Preemptor.EvictableOverdue(a)
+	lower := p.Preemptor.LowerVictims(a)
 	due := old.Exists() && !old.At.After(now)
+	countsLower := !now.Before(old.Broken) || !old.At.After(old.Broken) // lower victims, which are evicted when the start comes
 	ends := func(pods []*v1.Pod) []cache.DeclaredEnd {
 		all := p.Cache.Ends(pods, now)
 		ending = due && slices.ContainsFunc(all, func(e cache.DeclaredEnd) bool { return e.Known && !e.Time.After(now) })
-		evicts := old.Kind != gang.BrokenOverdue && (!due || ending)
+		evicts := !due || ending
 		for i, pod := range pods {
-			if yields(pod) || evicts && !all[i].Known && !all[i].Time.IsZero() && overdue(pod) { // it is evicted when the start comes
+			ended := !all[i].Known && !all[i].Time.IsZero()
+			if yields(pod) || evicts && (countsLower && lower(pod) || old.Kind != gang.BrokenOverdue && ended && overdue(pod)) {
+				// It is evicted when the start comes.
 				all[i] = cache.DeclaredEnd{Time: now, Known: true}
 			}
 		}
 		return all
 	}
 	if old.Exists() {
-		if now.Before(old.Broken) && old.At.After(old.Broken) { // the promise that was not kept may be kept after all, in another domain
+		if !countsLower { // the promise that was not kept may be kept after all, in another domain
 			if start, ok := a.EarliestStart(ctx, ends, nil); ok && !start.At.After(old.Broken) {
 				return start, old.Renewed(start.Domain, start.At), false
 			}
+			countsLower = true
 		}
 		start, ok := a.EarliestStartIn(ctx, old.Domain, ends)
+		if ok && !due && !start.At.After(now) {
+			countsLower = false
+			without, known := a.EarliestStartIn(ctx, old.Domain, ends)
+			if countsLower = true; known && !without.At.After(now) {
+				start = without
+			} else { // the search for victims found none for a start now
+				start.At = old.At
+			}
+		}
 		switch {
 		case ok && start.At.Before(old.At.Add(time.Second)): // objects have times in whole seconds
 			if start.At.After(old.At) {
@@ -109,7 +123,12 @@ func (p *Plugin) promise(ctx context.Context, a *place.Attempt, now time.Time) (
 	if due { // what keeps the gang waiting could not be evicted
 		overdue = func(*v1.Pod) bool { return false }
 	}
+	countsLower = !due
 	start, ok := a.EarliestStart(ctx, ends, nil)
+	if ok && countsLower && !start.At.After(now) { // the search for victims found none for a start now
+		countsLower = false
+		start, ok = a.EarliestStart(ctx, ends, nil)
+	}
 	switch {
 	case !old.Exists() && ok:
 		return start, old.Renewed(start.Domain, start.At), false

@@ -41,17 +41,21 @@ func (p *Preemptor) search(group *cache.Group, within time.Duration, limits vict
 	if p.Quotas == nil || limits.only != nil {
 		return nil
 	}
+	var search VictimSearch
 	if limits.onlyOverdue {
-		return p.Quotas.SearchOverdueVictims(group)
+		search = p.Quotas.SearchOverdueVictims(group)
+	} else {
+		search = p.Quotas.SearchVictims(group, within)
 	}
-	search := p.Quotas.SearchVictims(group, within)
 	if search == nil {
 		return nil
 	}
 	if limits.equal != nil {
 		search.EqualPriority()
 	}
-	search.OwnFirst()
+	if !limits.onlyOverdue {
+		search.OwnFirst()
+	}
 	if limits.maxLack > 0 {
 		search.BelowMin(limits.maxLack)
 	}

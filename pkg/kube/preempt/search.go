@@ -39,7 +39,8 @@ func (s *solution) before(o *solution) bool { return s.cost.Compare(o.cost) < 0 
 //   - borrowing gangs.
 //   - members of other gangs whose quotas keep their min.
 //   - sets that cost a quota as little of its min as possible.
-//   - pods of overdue quotas, within their disruption budgets and whatever their priority.
+//   - pods of overdue quotas, within their disruption budgets and whatever their priority: borrowing gangs, then members of other gangs
+//     whose quotas keep their min.
 func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
 	p.countSearched(a)
 	found, verdict, c := p.withoutOverdueQuotas(ctx, a)
@@ -47,6 +48,9 @@ func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*sol
 		return found, verdict, c
 	}
 	revoked, _, overdue := p.chooseBelow(ctx, a, victimLimits{onlyOverdue: true})
+	if revoked == nil && overdue.search != nil {
+		revoked, _, overdue = p.chooseBelow(ctx, a, victimLimits{onlyOverdue: true, maxLack: keepsEveryMin.maxLack})
+	}
 	if overdue.search == nil { // no quota is overdue any more
 		return nil, verdict, c
 	}

@@ -122,18 +122,46 @@ func (p *Preemptor) addGroup(pods map[types.UID]bool, listed map[gang.Ref]bool, 
 // pods whose eviction the API server has rejected.
 func (p *Preemptor) Yielding(to gang.Ref) func(*v1.Pod) bool {
 	vetoed, _ := p.Victims.Vetoed(p.Clock.Now())
+	yields := byGang(func(pod *v1.Pod) bool { return p.Cache.Yields(pod, to) })
+	return func(pod *v1.Pod) bool { return yields(pod) && !vetoed[pod.UID] }
+}
+
+// byGang returns the function may, which is called once for all pods of a gang.
+func byGang(may func(*v1.Pod) bool) func(*v1.Pod) bool {
 	known := map[gang.Ref]bool{}
 	return func(pod *v1.Pod) bool {
-		ref := source.GangOf(pod)
-		yields, ok := known[ref]
-		if !ok {
-			yields = p.Cache.Yields(pod, to)
-			if !ref.IsZero() {
-				known[ref] = yields
-			}
+		ref := source.GangOf(pod).Whole()
+		if ref.IsZero() {
+			return may(pod)
 		}
-		return yields && !vetoed[pod.UID]
+		answer, ok := known[ref]
+		if !ok {
+			answer = may(pod)
+			known[ref] = answer
+		}
+		return answer
 	}
+}
+
+// LowerVictims returns a function that says whether the attempt's group may evict a running pod, with its gang group, because their
+// priorities are lower. With quotas it returns false for all pods: what a quota may evict later is not known now.
+func (p *Preemptor) LowerVictims(a *place.Attempt) func(*v1.Pod) bool {
+	if p.forbidden(a) != Evicts || p.search(a.Group, eligible.NoTimeLimit, victimLimits{}) != nil {
+		return func(*v1.Pod) bool { return false }
+	}
+	vetoed, _ := p.Victims.Vetoed(p.Clock.Now())
+	rule := eligible.RuleOf(p.Cache, p.Cache.Priority(a.Lowest()), nil, vetoed)
+	allows := func(pod *v1.Pod) bool { return rule.Allows(pod) && eligible.Grace(pod) <= p.Limits().MaxGrace }
+	return byGang(func(pod *v1.Pod) bool {
+		ref := source.GangOf(pod).Whole()
+		if ref.IsZero() {
+			return allows(pod)
+		}
+		return !slices.ContainsFunc(p.Cache.Together(ref), func(one gang.Ref) bool {
+			running, _ := p.Cache.Placed(one)
+			return slices.ContainsFunc(running, func(member *v1.Pod) bool { return !allows(member) })
+		})
+	})
 }
 
 // EvictableOverdue returns a function that says whether a running pod is overdue, and whether the attempt's group may evict it for its

@@ -351,6 +351,8 @@ func TestVolcano(t *testing.T) {
 	} {
 		require.Equal(t, problem, volcano(t, "minMember: 2, minTaskMember: "+says).Problem.Words)
 	}
+	require.Equal(t, `spec.minResources[cpu]: "-4" is invalid; supported values: a quantity ≥ 0`,
+		volcano(t, "minMember: 1, minResources: {cpu: '-4'}").Problem.Words)
 	require.Equal(t, `spec.networkTopology.highestTierAllowed: {} is invalid; supported values: an integer`,
 		volcano(t, "networkTopology: {mode: hard, highestTierAllowed: {}}").Problem.Words)
 	require.Equal(t, reasons.InvalidAnnotation, drawn(volcano(t, "minMember: -5, minTaskMember: {a: 0}")))

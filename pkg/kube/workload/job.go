@@ -2,6 +2,7 @@ package workload
 
 import (
 	"maps"
+	"math"
 	"strconv"
 	"strings"
 
@@ -60,6 +61,9 @@ func jobPods(j *batchv1.Job, path *field.Path) (pods []*v1.Pod, errs field.Error
 			batchv1.JobNameLabel: j.Name, batchv1.ControllerUidLabel: string(j.UID),
 			"job-name": j.Name, "controller-uid": string(j.UID), // as before 1.27
 		})
+	}
+	if d := j.Spec.ActiveDeadlineSeconds; d != nil && j.Status.StartTime == nil && *d < ptr.Deref(t.Spec.ActiveDeadlineSeconds, math.MaxInt64) {
+		t.Spec.ActiveDeadlineSeconds = d // no Job controller ends the pods; without a start, the time counts from their nodes
 	}
 	names := namer{}
 	for i := range int(active) {
