@@ -31,6 +31,8 @@ type Obstacle struct {
 	Evictable bool
 	// NeverEvictable says that no terminating pod helps: only other nodes, topology, quota limits or another gang do.
 	NeverEvictable bool
+	// KeepsPromise says that the quotas, which refuse the group now, admit it when its promised start comes.
+	KeepsPromise bool
 }
 
 // Exists returns whether something prevents the start.
@@ -52,5 +54,5 @@ func (r Obstacle) String() string {
 // Equal returns whether two obstacles have equal fields.
 func (r Obstacle) Equal(o Obstacle) bool {
 	return r.By == o.By && r.Words == o.Words && r.Summary == o.Summary &&
-		r.Evictable == o.Evictable && r.NeverEvictable == o.NeverEvictable && slices.Equal(r.Plugins, o.Plugins)
+		r.Evictable == o.Evictable && r.NeverEvictable == o.NeverEvictable && r.KeepsPromise == o.KeepsPromise && slices.Equal(r.Plugins, o.Plugins)
 }

@@ -11,7 +11,8 @@ import (
 // until it is enough. Its start may be promised (Promise); the held nodes may then still be in use. Each namespace holds capacity for one
 // group at a time, first by priority, then by creation. So a tenant holds at most the capacity of one group. A hold that does not grow for
 // Starve ends, and the group waits twice as long for its next turn. A hold also ends for a starving group of higher priority, and when no
-// free capacity would help its group. While its quota stops the group, no nodes are held. Surplus members have no turn.
+// free capacity would help its group. While its quota stops the group, no nodes are held, unless the quota admits the group when its
+// promised start comes. Surplus members have no turn.
 //
 // A short hold, out of turn, exists for a group that delays its eviction for a moment (CapacityHeld.For).
 
@@ -139,7 +140,7 @@ func (b *Book) rotateHolds(now time.Time) (out []Effect) {
 			delete(b.holders, namespace)
 		case b.Starve <= 0 || !b.capacityHelps(key):
 			out = append(out, b.releaseHold(key, g)...)
-		case g.refusal.By == Quota && (len(g.heldNodes) > 0 || g.promise.Exists()): // it keeps its turn: its quota is held for it
+		case g.refusal.By == Quota && !g.refusal.KeepsPromise && (len(g.heldNodes) > 0 || g.promise.Exists()): // it keeps its turn: its quota is held for it
 			out = append(out, b.releaseHold(key, g)...)
 			b.holders[namespace], g.holdGrown = key, now
 		case g.promise.Exists() && b.Promises <= 0:

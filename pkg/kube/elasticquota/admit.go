@@ -326,6 +326,17 @@ func (r *Manager) ReservationExceeds(group *cache.Group, terminates func(*v1.Pod
 	return &Explanation{Sentence: Sentence(refusal, "gang"), Text: Message(refusal, "gang's")}, v.HardLimit(a) == nil
 }
 
+// AdmitsWithout returns whether the quotas would admit a group if the bound pods for which gone returns true had ended.
+func (r *Manager) AdmitsWithout(group *cache.Group, gone func(*v1.Pod) bool) bool {
+	if !r.Active() {
+		return true
+	}
+	r.lock()
+	defer r.mu.Unlock()
+	_, refusal := r.bookWithout(r.terminatingPods(gone)).Admit(r.request(group, membersToPlace(group), nil))
+	return refusal == nil
+}
+
 // terminatingPods returns the keys of the bound pods for which terminates returns true. r.mu is locked.
 func (r *Manager) terminatingPods(terminates func(*v1.Pod) bool) (keys []string) {
 	for _, k := range sortedKeys(r.pods) {

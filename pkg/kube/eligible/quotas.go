@@ -19,6 +19,8 @@ type Quotas interface {
 	SearchOverdueVictims(group *cache.Group) VictimSearch
 	// Fits returns whether the quotas suffice for a group's reservation after the terminating pods are gone.
 	Fits(group *cache.Group, terminates func(*v1.Pod) bool) bool
+	// AdmitsWithout returns whether the quotas would admit the group if the bound pods for which gone returns true had ended.
+	AdmitsWithout(group *cache.Group, gone func(*v1.Pod) bool) bool
 	// Revision returns a number that changes with each change of the quotas or of their use.
 	Revision() uint64
 }

@@ -71,6 +71,9 @@ func (p *Plugin) evictFor(ctx context.Context, c *unschedulable, pod *v1.Pod) (*
 		code = fwk.UnschedulableAndUnresolvable
 		why := c.cause
 		promised, held := p.holdCapacity(ctx, a)
+		if why.By == gang.Quota && p.quotasKeepPromise(a.Group) {
+			why.KeepsPromise, promised = true, " "+status.Promise(a.Group.Promise)
+		}
 		if remaining, ok := p.Preemptor.ForceFitIn(a); ok && remaining > 0 {
 			p.Cache.Handle(gang.RetryDue{Group: a.Group.Key, At: p.options.Clock.Now().Add(remaining)})
 		}

@@ -55,6 +55,20 @@ func (p *Plugin) holdCapacity(ctx context.Context, a *place.Attempt) (promised, 
 	return promised, kept
 }
 
+// quotasKeepPromise returns whether the quotas, which refuse a group now, admit it when its promised start comes: pods have ended by then, as
+// declared, or are evicted for it.
+func (p *Plugin) quotasKeepPromise(group *cache.Group) bool {
+	now, promise := p.options.Clock.Now(), group.Promise
+	yields, due, held := p.Preemptor.Yielding(group.Key), !promise.At.After(now), map[string]bool{}
+	for _, node := range group.HeldNodes {
+		held[node] = true
+	}
+	return promise.Exists() && p.quotas.AdmitsWithout(group, func(pod *v1.Pod) bool {
+		end, known := p.Cache.End(pod, now)
+		return known && (!end.After(promise.At) || !end.After(now)) || !due && held[pod.Spec.NodeName] && yields(pod)
+	})
+}
+
 // besideHolds returns the attempt as it is when the pods start for which capacity is held. Until then the gang may perhaps use that
 // capacity; but nothing is held for the gang there, since it would still be held when those pods start.
 func (p *Plugin) besideHolds(ctx context.Context, a *place.Attempt) *place.Attempt {

@@ -318,7 +318,8 @@ func (p *Plugin) minimalTrials(ctx context.Context, a *place.Attempt, except []*
 		}
 		t := Trial{Attempt: a.For(members)}
 		remaining, forceFits := p.Preemptor.ForceFitIn(t.Attempt)
-		if !p.quotas.EvictionHelps(t.Attempt.Group, forceFits && remaining <= 0) && p.quotas.Why(a.Group, members) != nil {
+		due := a.Group.Promise.Exists() && !a.Group.Promise.At.After(p.options.Clock.Now()) // Evictable pods may be evicted
+		if !due && !p.quotas.EvictionHelps(t.Attempt.Group, forceFits && remaining <= 0) && p.quotas.Why(a.Group, members) != nil {
 			later, all = append(later, members), false
 			continue
 		}

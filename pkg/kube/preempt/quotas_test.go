@@ -119,6 +119,8 @@ func (l Lacking) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod)) {
 	return may, func(pods []*v1.Pod) { gone = append(gone, pods...) }
 }
 
+func (l Lacking) AdmitsWithout(*cache.Group, func(*v1.Pod) bool) bool { return true }
+
 // Fits does not depend on the quota of the pods.
 func (l Lacking) Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool {
 	return l.Enough(slices.DeleteFunc(slices.Collect(maps.Values(group.Pods)), func(p *v1.Pod) bool { return !leaves(p) }))

@@ -98,6 +98,12 @@ func (p *Preemptor) findEvictable(ctx context.Context, a *place.Attempt) *soluti
 		return nil
 	}
 	found, _, _ := p.choose(ctx, a, victimLimits{only: only, also: also})
+	if found != nil && p.Quotas != nil {
+		gone := eligible.UIDs([][]*v1.Pod{found.gone})
+		if !p.Quotas.AdmitsWithout(a.Group, func(pod *v1.Pod) bool { return gone[pod.UID] }) {
+			return nil
+		}
+	}
 	return found
 }
 
