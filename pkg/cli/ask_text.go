@@ -128,7 +128,11 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 			lacks = append(lacks, fmt.Sprintf("%d %s", n, reason))
 		}
 		slices.Sort(lacks)
-		row := []string{orCluster(d.Path), strconv.Itoa(d.Nodes), strconv.Itoa(d.Slots), evictionText(d.Eviction)}
+		slots := strconv.Itoa(d.Slots)
+		if d.AtLeast {
+			slots = "at least " + slots
+		}
+		row := []string{orCluster(d.Path), strconv.Itoa(d.Nodes), slots, evictionText(d.Eviction, d.AtLeast)}
 		if ahead {
 			now := d.Slots
 			if d.FreeNow != nil {
@@ -155,10 +159,10 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 	}
 }
 
-// evictionText returns the cost of an eviction for a table; "-" for nil.
-func evictionText(e *ask.Eviction) string {
+// evictionText returns the cost of an eviction for a table; "-" for nil. lowerBound says that no upper limit of slots is known.
+func evictionText(e *ask.Eviction, lowerBound bool) string {
 	switch {
-	case e == nil:
+	case e == nil, e.Part && lowerBound:
 		return "-"
 	case e.Part:
 		return fmt.Sprintf("at most %d", e.Slots)
@@ -177,6 +181,9 @@ func evictionText(e *ask.Eviction) string {
 			text += fmt.Sprintf(", %d against a budget", e.Violations)
 		}
 		return text
+	}
+	if lowerBound {
+		return "impossible"
 	}
 	return fmt.Sprintf("impossible: at most %d", e.Slots)
 }

@@ -31,6 +31,8 @@ type attemptResult struct {
 type Domain struct {
 	Path  string `json:"path"` // "" is the whole cluster
 	Slots int    `json:"slots"`
+	// AtLeast says that Slots is a lower bound, since rules between the members limit the placement, such as anti-affinity.
+	AtLeast bool `json:"atLeast,omitempty"`
 	// FreeNow counts slots before the gangs ahead in the queue start, as Topology does; nil if it is Slots.
 	FreeNow *int           `json:"freeNow,omitempty"`
 	Nodes   int            `json:"nodes"`
@@ -91,6 +93,7 @@ func (v *View) countDomains(ctx context.Context, t plugin.Trial, l *attemptResul
 		}
 	}
 	planned := countsOf(l.refusal)
+	dependent := l.refusal != nil && l.refusal.Plan != nil && l.refusal.Plan.Dependent
 	layer, pin := shownLayer(tree, a.All.Must), l.shortage.Pin
 	if pin != nil {
 		layer = pin.DomainLayer
@@ -102,10 +105,11 @@ func (v *View) countDomains(ctx context.Context, t plugin.Trial, l *attemptResul
 		}
 		lo, hi := tree.Nodes(d)
 		out := Domain{Path: tree.Path(d), Slots: int(free[d]), Nodes: hi - lo}
-		if n, ok := planned[out.Path]; ok && l.heterogeneous {
+		if n, ok := planned[out.Path]; ok && (l.heterogeneous || dependent) {
 			out.Slots = n
 		}
 		out.Slots = max(out.Slots, int(taken[d]))
+		out.AtLeast = dependent && out.Slots > 0
 		for i := lo; i < hi; i++ {
 			for _, reason := range lacks[i] {
 				if out.Lacks == nil {
