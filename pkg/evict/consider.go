@@ -227,17 +227,12 @@ func (c *considering) decide(a, b draft) (Rule, int) {
 		return rule, o
 	}
 	if c.judge == nil {
-		c.judge = c.newJudge()
+		c.judge = plan.NewJudge(c.world, plan.Request{Must: c.must, Prefer: c.prefer})
 	}
 	if c.judge.Last = ""; !a.full || !b.full {
 		c.judge.Last = plan.ByMembers
 	}
 	return c.search.decideEqual(c.judge, &a.plan, &b.plan, a.set, b.set)
-}
-
-// newJudge returns the judge of plans for the request, without its multiples.
-func (c *considering) newJudge() *plan.Judge {
-	return plan.NewJudge(c.world, plan.Request{Must: c.must, Prefer: c.prefer})
 }
 
 // sum is offer.Sum; zeros for nil.

@@ -11,7 +11,7 @@ import (
 // plan that passes the trial, it places members one by one.
 func chooseAll(w World, j Job, vecs int) (*Plan, *plan.Refusal) {
 	if w.Trial != nil {
-		known := newMemory(w.Trial)
+		known := &memory{trial: w.Trial, answers: map[fitsCall]bool{}}
 		defer known.catchUp()
 		w.Trial = known
 	}

@@ -33,8 +33,6 @@ func scramble(kind, node int) placementHash {
 	return placementHash(x ^ x>>31)
 }
 
-func newMemory(s Trial) *memory { return &memory{trial: s, answers: map[fitsCall]bool{}} }
-
 // knows returns whether the answer of Fits after the current puts is cached.
 func (m *memory) knows(kind, node int) bool {
 	_, ok := m.answers[fitsCall{m.hash, placement{kind, node}}]

@@ -225,7 +225,7 @@ func (c *candidates) problem(ctx context.Context) evict.Problem {
 	if c.search != nil {
 		problem.Quota = quotaCheck{c}
 	}
-	if !c.membersInterchangeable() {
+	if c.Dependent() || !c.EqualMembers() {
 		problem.Placement = placementCheck{ctx, c, c.Sharing(mixed.NewWork(mixed.SingleSearchEffort / 4))}
 	}
 	if c.Dependent() {
@@ -243,9 +243,6 @@ func flat(nodes int) *topology.Tree {
 	}
 	return topology.Build(nil, all)
 }
-
-// membersInterchangeable returns whether all members have equal requests and constraints, and none depends on where the others are.
-func (c *candidates) membersInterchangeable() bool { return !c.Dependent() && c.EqualMembers() }
 
 // outcome sets the node assignments of a solution from result. It returns false if the quotas do not allow interdependent members this.
 func (c *candidates) outcome(s *solution, found evict.Found) bool {

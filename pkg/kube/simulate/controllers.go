@@ -87,7 +87,7 @@ func (s *Set) unlistedPodNotes() (notes []string) {
 			continue
 		}
 		workloadName := o.GetObjectKind().GroupVersionKind().Kind + " " + m.GetNamespace() + "/" + m.GetName()
-		if m.GetUID() == "" && makesPods(o) && !named[workloadName] {
+		if m.GetUID() == "" && !o.kind.workload && onlyMetadata(o.kind) && !named[workloadName] {
 			notes = append(notes,
 				fmt.Sprintf("%s: %s: no pods are made of it; give the PodGroup and the pods that its controller makes", o.at, workloadName))
 		}
@@ -102,11 +102,6 @@ func (s *Set) unlistedPodNotes() (notes []string) {
 		}
 	}
 	return notes
-}
-
-// makesPods says whether a controller of another project makes pods of the object, in a way that this package does not know.
-func makesPods(o object) bool {
-	return !o.kind.workload && onlyMetadata(o.kind)
 }
 
 func isPod(o workload.Object) bool {

@@ -58,12 +58,9 @@ func withPromise(old Conditions, c metav1.Condition, ok bool, now metav1.Time) C
 	return out
 }
 
-// promiseSubject returns the subject of events about the promised start of a gang.
-func promiseSubject(id string) string { return "promise of " + id }
-
 // reportPromise records an event when a start is promised, moved, or not known any more.
 func (t *Reporter) reportPromise(r cache.Report, c metav1.Condition, ok bool) {
-	t.reportCondition(r, promiseSubject(r.Gang.ID()), c, ok, c.Message, c.Reason != reasons.StartPromised)
+	t.reportCondition(r, "promise of "+r.Gang.ID(), c, ok, c.Message, c.Reason != reasons.StartPromised)
 }
 
 // followPromise counts the promise of a group when it is made, kept or moved. m.mu is held.
