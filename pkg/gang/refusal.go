@@ -53,6 +53,6 @@ func (r Obstacle) String() string {
 
 // Equal returns whether two obstacles have equal fields.
 func (r Obstacle) Equal(o Obstacle) bool {
-	return r.By == o.By && r.Words == o.Words && r.Summary == o.Summary &&
-		r.Evictable == o.Evictable && r.NeverEvictable == o.NeverEvictable && r.KeepsPromise == o.KeepsPromise && slices.Equal(r.Plugins, o.Plugins)
+	return r.By == o.By && r.Words == o.Words && r.Summary == o.Summary && r.Evictable == o.Evictable &&
+		r.NeverEvictable == o.NeverEvictable && r.KeepsPromise == o.KeepsPromise && slices.Equal(r.Plugins, o.Plugins)
 }

@@ -140,7 +140,8 @@ func (b *Book) rotateHolds(now time.Time) (out []Effect) {
 			delete(b.holders, namespace)
 		case b.Starve <= 0 || !b.capacityHelps(key):
 			out = append(out, b.releaseHold(key, g)...)
-		case g.refusal.By == Quota && !g.refusal.KeepsPromise && (len(g.heldNodes) > 0 || g.promise.Exists()): // it keeps its turn: its quota is held for it
+		case g.refusal.By == Quota && !g.refusal.KeepsPromise && (len(g.heldNodes) > 0 || g.promise.Exists()):
+			// It keeps its turn: its quota is held for it.
 			out = append(out, b.releaseHold(key, g)...)
 			b.holders[namespace], g.holdGrown = key, now
 		case g.promise.Exists() && b.Promises <= 0:

@@ -60,11 +60,10 @@ func (a *Attempt) EarliestStartIn(ctx context.Context, path string, ends Ends) (
 	return Start{}, false
 }
 
-// EarliestStart returns the first time at which the gang has a plan, if no further pod gets a node. Each pod ends when ends
-// says; pods whose end is not known stay. Nodes that maintenance closes now are open again after their window. The pods in taken use their
-// nodes besides. Of several plans it is the first by the order of plan
-// rules. Then the members use nodes that are free now only as far as they must, so that these stay open to other pods. ok is false if no
-// time is known at which there is a plan.
+// EarliestStart returns the first time at which the gang has a plan, if no further pod gets a node. Each pod ends when ends says; pods
+// whose end is not known stay. Nodes that maintenance closes now are open again after their window. The pods in taken use their nodes
+// besides. Of several plans it is the first by the order of plan rules. Then the members use nodes that are free now only as far as they
+// must, so that these stay open to other pods. ok is false if no time is known at which there is a plan.
 func (a *Attempt) EarliestStart(ctx context.Context, ends Ends, taken []Taken) (start Start, ok bool) {
 	var all []ending
 	var pods []*v1.Pod

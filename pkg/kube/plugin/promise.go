@@ -55,8 +55,8 @@ func (p *Plugin) holdCapacity(ctx context.Context, a *place.Attempt) (promised, 
 	return promised, kept
 }
 
-// quotasKeepPromise returns whether the quotas, which refuse a group now, admit it when its promised start comes: pods have ended by then, as
-// declared, or are evicted for it.
+// quotasKeepPromise returns whether the quotas, which refuse a group now, admit it when its promised start comes: pods have ended by then,
+// as declared, or are evicted for it.
 func (p *Plugin) quotasKeepPromise(group *cache.Group) bool {
 	now, promise := p.options.Clock.Now(), group.Promise
 	yields, due, held := p.Preemptor.Yielding(group.Key), !promise.At.After(now), map[string]bool{}

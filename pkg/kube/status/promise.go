@@ -78,16 +78,13 @@ func (m *Meter) followPromise(ref gang.Ref, t cache.Tally) {
 	switch {
 	case moved:
 		m.promisesMoved.WithLabelValues(cmp.Or(current.Kind, gang.BrokenOther)).Inc()
-	case old.Exists() && !current.Exists() && (t.Planned > 0 || t.Reserved || isComplete(t)):
+	case old.Exists() && !current.Exists() && (t.Planned > 0 || t.Reserved || t.Min > 0 && t.Bound+t.Done >= t.Min):
 		m.promisesKept.Inc()
 	}
 	if current.Exists() && (moved || !old.Exists()) {
 		m.promisesMade.Inc()
 	}
 }
-
-// isComplete returns whether minMember members of a gang run or have finished.
-func isComplete(t cache.Tally) bool { return t.Min > 0 && t.Bound+t.Done >= t.Min }
 
 // Promise returns the sentence on the promised start of a gang, or on why none is known any more; "" if none is or was promised.
 func Promise(p gang.Promise) string {

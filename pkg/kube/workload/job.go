@@ -62,7 +62,8 @@ func jobPods(j *batchv1.Job, path *field.Path) (pods []*v1.Pod, errs field.Error
 			"job-name": j.Name, "controller-uid": string(j.UID), // as before 1.27
 		})
 	}
-	if d := j.Spec.ActiveDeadlineSeconds; d != nil && j.Status.StartTime == nil && *d < ptr.Deref(t.Spec.ActiveDeadlineSeconds, math.MaxInt64) {
+	d := j.Spec.ActiveDeadlineSeconds
+	if d != nil && j.Status.StartTime == nil && *d < ptr.Deref(t.Spec.ActiveDeadlineSeconds, math.MaxInt64) {
 		t.Spec.ActiveDeadlineSeconds = d // no Job controller ends the pods; without a start, the time counts from their nodes
 	}
 	names := namer{}
