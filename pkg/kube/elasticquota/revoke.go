@@ -94,12 +94,19 @@ func (r *Manager) RevokesLater() bool {
 	r.lock()
 	defer r.mu.Unlock()
 	terminating, now := r.quotasWithTerminating(), r.clock.Now()
-	for name, since := range r.revoke.overSince {
-		if len(r.revoke.waiting) > 0 && !terminating[name] && now.Sub(since) < r.args.Delay+2*r.args.Every {
-			return true
-		}
-	}
-	return false
+	return len(r.revoke.waiting) > 0 && slices.ContainsFunc(r.quotasAboveShare(), func(name string) bool {
+		since, known := r.revoke.overSince[name] // the next Tick finds the others
+		return !terminating[name] && (!known || now.Sub(since) < r.args.Delay+2*r.args.Every)
+	})
+}
+
+// quotasAboveShare returns the quotas without children that exceed their fair share. r.mu is locked.
+func (r *Manager) quotasAboveShare() []string {
+	b := r.currentBook()
+	return slices.DeleteFunc(slices.Clone(b.Tree().Names()), func(name string) bool {
+		s, _ := b.Tree().Spec(name)
+		return s.Inner || !b.ExceedsFairShare(name)
+	})
 }
 
 // SearchOverdueVictims returns a search for pods of overdue quotas that may be evicted for a group; nil if no quota is overdue.
@@ -198,11 +205,8 @@ func (r *Manager) noteRevoked(name, why string, gone []*v1.Pod) {
 // findOverdue sets r.revoke.overSince and r.revoke.overdue. For a quota with a terminating pod the time begins again. r.mu is locked.
 func (r *Manager) findOverdue(now time.Time) {
 	terminating := r.quotasWithTerminating()
-	b, overSince, overdue := r.currentBook(), map[string]time.Time{}, map[string]bool{}
-	for _, name := range b.Tree().Names() {
-		if s, _ := b.Tree().Spec(name); s.Inner || !b.ExceedsFairShare(name) {
-			continue
-		}
+	overSince, overdue := map[string]time.Time{}, map[string]bool{}
+	for _, name := range r.quotasAboveShare() {
 		since, known := r.revoke.overSince[name]
 		if !known || terminating[name] {
 			since = now
